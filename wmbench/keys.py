@@ -1,0 +1,302 @@
+"""Secret keys, and every number that is drawn from them.
+
+A key can be used but not seen: printing, pickling, copying or dumping it shows at most its id. Worker processes are
+handed a `KeySource`, never a key.
+
+All numbers come from HMAC-SHA256(key, fields), where `fields` is the length-prefixed list (scheme, version, purpose,
+unit, channel, counter). Numbers that must be independent need different fields, usually another purpose: `bits` and
+`uniforms` at one address read the same words. They are computed on the CPU and are the same bytes on every machine;
+only `gaussians` may differ in the last bit, where the C library's logarithm or fused multiply-adds do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import stat
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, NoReturn, final
+
+import numpy as np
+import numpy.typing as npt
+
+from wmbench.errors import ConfigError, KeyFileError
+
+DEFAULT_VARIABLE = "WMBENCH_KEY"
+SECRET_BYTES = 32
+
+Integers = int | npt.NDArray[np.integer[Any]]
+Words = npt.NDArray[np.uint64]
+Floats = npt.NDArray[np.float64]
+
+_ADDRESS = struct.Struct(">IqIqIq")  # unit, channel and counter, each behind its length
+_CHUNK = 1 << 14  # messages hashed at once: their lanes stay in the processor's cache
+_NEW_KEY = "make a key with `wmbench key new`"
+
+
+@final
+class SecretKey:
+    """32 or more secret bytes. `id`, 12 hexadecimal digits, names the key and says nothing about it.
+
+    A traceback may print local variables. So the secret lives only where its repr is harmless (a memoryview
+    and hash states), and no variable of a function that may raise holds it as str or bytes.
+    """
+
+    __slots__ = ("_inner", "_outer", "_secret", "id")
+
+    def __init__(self, secret: memoryview, where: str | None = None) -> None:
+        if secret.nbytes < SECRET_BYTES:
+            why = f"a key has {SECRET_BYTES} or more bytes, written as {2 * SECRET_BYTES} or more hexadecimal digits"
+            raise KeyFileError("there is no usable key", where=where, why=why, hint=_NEW_KEY)
+        self._secret = secret
+        # HMAC with the padded key absorbed once: three times as fast as hmac.digest for every block.
+        block = secret if secret.nbytes <= 64 else memoryview(hashlib.sha256(secret).digest())
+        self._inner = hashlib.sha256(bytes(b ^ 0x36 for b in block).ljust(64, b"\x36"))
+        self._outer = hashlib.sha256(bytes(b ^ 0x5C for b in block).ljust(64, b"\x5c"))
+        self.id: Final = _hmac(self._inner, self._outer, b"wmbench key id").hex()[:12]
+
+    @classmethod
+    def generate(cls) -> SecretKey:
+        return cls(memoryview(secrets.token_bytes(SECRET_BYTES)))
+
+    @classmethod
+    def from_hex(cls, text: str) -> SecretKey:
+        secret = _secret_from_hex(text)
+        del text  # a traceback would print it
+        return cls(secret)
+
+    @classmethod
+    def from_env(cls, name: str = DEFAULT_VARIABLE) -> SecretKey:
+        where = f"environment variable {name}" + ("" if name in os.environ else ", which is not set")
+        return cls(_secret_from_hex(os.environ.get(name, "")), where)
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike[str]) -> SecretKey:
+        where = os.fspath(path)
+        try:
+            with Path(path).open("rb") as file:
+                mode = os.fstat(file.fileno()).st_mode  # of the open file: its name may be given to another one
+                if os.name == "posix" and mode & 0o077:
+                    why = f"its mode is {stat.S_IMODE(mode):04o}, and who reads the key can forge the watermark"
+                    hint = f"chmod 600 {where}"
+                    raise KeyFileError("the key file is open to other users", where=where, why=why, hint=hint)
+                secret = _secret_from_hex(file.read(1 << 16).decode("ascii", "replace"))
+        except OSError as error:
+            raise KeyFileError("the key cannot be read", where=where, why=str(error.strerror), hint=_NEW_KEY) from error
+        return cls(secret, where)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Create a file that only its owner can read; an existing file is never overwritten."""
+        target = Path(path)
+        try:
+            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                with os.fdopen(descriptor, "w") as file:
+                    file.write(self._secret.hex() + "\n")
+                    file.flush()
+                    os.fsync(file.fileno())
+                _fsync_folder(target.parent)
+            except OSError:
+                target.unlink(missing_ok=True)  # half a key is worse than none
+                raise
+        except OSError as error:
+            why, hint = error.strerror, "name a new file in a folder that you can write to"
+            raise KeyFileError("the key cannot be saved", where=os.fspath(path), why=why, hint=hint) from error
+
+    def derive(self, label: str) -> SecretKey:
+        """An independent key; a family of keys is one key and a list of labels."""
+        return SecretKey(memoryview(_hmac(self._inner, self._outer, _fields("derive", label))))
+
+    def stream(self, scheme: str, version: int, purpose: str) -> KeyStream:
+        return KeyStream(self, scheme, version, purpose)
+
+    def token_prf(self, scheme: str, version: int, purpose: str) -> TokenPrf:
+        fields = _fields("token prf", scheme, version, purpose)
+        return TokenPrf(memoryview(_hmac(self._inner, self._outer, fields)[:16]))
+
+    def __repr__(self) -> str:
+        return f"SecretKey(id={self.id})"
+
+    def __format__(self, spec: str) -> str:
+        return format(repr(self), spec)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SecretKey) and hmac.compare_digest(self._secret, other._secret)
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise TypeError(f"{self!r} cannot be pickled or copied; pass a wmbench.keys.KeySource and load it there")
+
+
+@dataclass(frozen=True, slots=True)
+class KeySource:
+    """Where a key is to be found. Plain data: may be pickled, logged and written into a run."""
+
+    kind: Literal["file", "env"]
+    name: str
+    """Path of the key file, or name of the environment variable."""
+
+    def __post_init__(self) -> None:
+        if re.fullmatch(r"\s*[0-9a-fA-F]{64,}\s*", self.name):
+            why = "names are written into results, and other users can see a command line"
+            hint = "save the key in a file of mode 0600 and name that file"
+            raise ConfigError("this is a key, not the name of a file or variable", why=why, hint=hint)
+
+    def load(self) -> SecretKey:
+        return SecretKey.from_file(self.name) if self.kind == "file" else SecretKey.from_env(self.name)
+
+
+@final
+class KeyStream:
+    """The numbers of one scheme, version and purpose, addressed by unit and channel.
+
+    `unit` and `channel` are integers or arrays that broadcast; each pair gets n numbers of its own, in the last axis.
+    A larger n appends, it does not change the numbers before.
+    """
+
+    __slots__ = ("_inner", "_outer")
+
+    def __init__(self, key: SecretKey, scheme: str, version: int, purpose: str) -> None:
+        self._inner, self._outer = key._inner.copy(), key._outer
+        self._inner.update(_fields(scheme, version, purpose))
+
+    def _blocks(self, unit: Integers, channel: Integers, count: int) -> npt.NDArray[np.uint8]:
+        units, channels = np.broadcast_arrays(_integer_array(unit), _integer_array(channel))
+        digests = b"".join(
+            _hmac(self._inner, self._outer, _ADDRESS.pack(8, u, 8, c, 8, counter))
+            for u, c in zip(units.ravel().tolist(), channels.ravel().tolist(), strict=True)
+            for counter in range(count)
+        )
+        return np.frombuffer(digests, np.uint8).reshape(*units.shape, count * 32)
+
+    def words(self, unit: Integers, channel: Integers, n: int) -> Words:
+        """64-bit words, four from each HMAC, most significant byte first."""
+        return self._blocks(unit, channel, -(-n // 4)).view(">u8")[..., :n].astype(np.uint64)
+
+    def bits(self, unit: Integers, channel: Integers, n: int) -> npt.NDArray[np.uint8]:
+        """Fair bits, 256 from each HMAC, most significant bit first."""
+        return np.unpackbits(self._blocks(unit, channel, -(-n // 256)), axis=-1)[..., :n]
+
+    def uniforms(self, unit: Integers, channel: Integers, n: int) -> Floats:
+        """Multiples of 2^-53 in [0, 1)."""
+        return _unit_interval(self.words(unit, channel, n))
+
+    def gaussians(self, unit: Integers, channel: Integers, n: int) -> Floats:
+        """Standard normal numbers: quantiles at the midpoints of 2^52 cells, so that |x| < 8.3."""
+        from scipy.special import ndtri
+
+        midpoints = ((self.words(unit, channel, n) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+        return np.asarray(ndtri(midpoints), np.float64)
+
+    def integers(self, unit: Integers, channel: Integers, n: int, bound: int) -> npt.NDArray[np.int64]:
+        """Integers in [0, bound), for bound <= 2^32: then no value is favoured by more than one part in 2^32."""
+        if not 0 < bound <= 1 << 32:
+            raise ValueError(f"bound must be in 1..2^32, not {bound}")
+        return (self.words(unit, channel, n) % np.uint64(bound)).astype(np.int64)
+
+    def permutation(self, unit: Integers, channel: Integers, n: int) -> npt.NDArray[np.int64]:
+        """A permutation of 0..n-1: the order of n words. Equal words, of chance n^2 / 2^65, keep their order."""
+        return np.argsort(self.words(unit, channel, n), axis=-1, kind="stable")
+
+
+@final
+class TokenPrf:
+    """A keyed function from tuples of integers to 64 bits, for whole arrays: HMAC would take minutes for a vocabulary.
+
+    It is SipHash-2-4, a pseudorandom function for short messages, over the tuple's 64-bit words; its 128-bit subkey is
+    HMAC-SHA256 of the secret key. Arguments broadcast: `prf(contexts[:, None], vocabulary)` is a matrix.
+    """
+
+    __slots__ = ("_subkey",)
+
+    def __init__(self, subkey: memoryview) -> None:
+        self._subkey = subkey
+
+    def __call__(self, *tokens: Integers) -> Words:
+        arrays = np.broadcast_arrays(*(_integer_array(token) for token in tokens))
+        words = np.stack([array.astype(np.uint64).reshape(-1) for array in arrays])
+        chunks = np.split(words, range(_CHUNK, words.shape[1], _CHUNK), axis=1)
+        return np.concatenate([_SipHash(self._subkey).digest(chunk) for chunk in chunks]).reshape(arrays[0].shape)
+
+    def uniforms(self, *tokens: Integers) -> Floats:
+        """Multiples of 2^-53 in [0, 1)."""
+        return _unit_interval(self(*tokens))
+
+
+class _SipHash:
+    """SipHash-2-4 of many messages. Its lanes are attributes, because a traceback may print local variables."""
+
+    __slots__ = ("_lanes",)
+
+    def __init__(self, subkey: memoryview) -> None:
+        constants = np.frombuffer(b"uespemosmodnarodarenegylsetybdet", "<u8").astype(np.uint64)
+        self._lanes = list((constants ^ np.tile(np.frombuffer(subkey, "<u8"), 2))[:, None])
+
+    def digest(self, words: Words) -> Words:
+        self._lanes = [np.repeat(lane, words.shape[1]) for lane in self._lanes]
+        for word in (*words, np.uint64((8 * len(words) & 0xFF) << 56)):
+            self._lanes[3] ^= word
+            self._mix(rounds=2)
+            self._lanes[0] ^= word
+        self._lanes[2] ^= np.uint64(0xFF)
+        self._mix(rounds=4)
+        return self._lanes[0] ^ self._lanes[1] ^ self._lanes[2] ^ self._lanes[3]
+
+    def _mix(self, rounds: int) -> None:
+        for target, lane, bits in ((0, 1, 13), (2, 3, 16), (0, 3, 21), (2, 1, 17)) * rounds:
+            self._lanes[target] += self._lanes[lane]
+            self._rotate(lane, bits)
+            self._lanes[lane] ^= self._lanes[target]
+            if lane == 1:
+                self._rotate(target, 32)
+
+    def _rotate(self, lane: int, bits: int) -> None:
+        self._lanes[lane] = (self._lanes[lane] << np.uint64(bits)) | (self._lanes[lane] >> np.uint64(64 - bits))
+
+
+def _hmac(inner: hashlib._Hash, outer: hashlib._Hash, message: bytes) -> bytes:
+    inner, outer = inner.copy(), outer.copy()
+    inner.update(message)
+    outer.update(inner.digest())
+    return outer.digest()
+
+
+def _unit_interval(words: Words) -> Floats:
+    return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _fields(*values: str | int) -> bytes:
+    """Each value behind its length, so that no two lists of values share an encoding."""
+    encoded = (v.encode() if isinstance(v, str) else v.to_bytes(8, "big", signed=True) for v in values)
+    return b"".join(len(part).to_bytes(4, "big") + part for part in encoded)
+
+
+def _integer_array(values: Integers) -> npt.NDArray[np.integer[Any]]:
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"expected integers, not {array.dtype}")
+    return array
+
+
+def _secret_from_hex(text: str) -> memoryview:
+    """Empty when it is not hexadecimal: an exception from here would carry `text` in its traceback."""
+    try:
+        return memoryview(bytes.fromhex(text.strip()))
+    except ValueError:
+        return memoryview(b"")
+
+
+def _fsync_folder(folder: Path) -> None:
+    """Makes a new name in the folder survive a power failure."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,1 @@
+"""The lab: a small, complete world of our own text, models and attacks."""

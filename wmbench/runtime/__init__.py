@@ -1,0 +1,1 @@
+"""The shared diffusion runtime: one denoising loop for all schemes and all backbones."""

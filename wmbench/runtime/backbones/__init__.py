@@ -1,0 +1,1 @@
+"""Backbones: one module per model family."""

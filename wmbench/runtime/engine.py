@@ -1,0 +1,220 @@
+"""Every model forward goes through here: windows are cut, batched, padded, counted, and their states kept.
+
+A row's geometry (which window, padded to what) is a function of the row alone, never of its neighbours in the
+batch; together with a safe minimum of rows per matrix product this makes its logits bit-equal at any batch size on CPU.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wmbench.runtime.backbone import SAFE_ROWS_MINIMUM, Backbone, WindowGroup, Windows, safe_rows
+from wmbench.runtime.row import Row
+from wmbench.types import IntArray
+
+_PADDING_BLOCK = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenView:
+    """States of columns start .. start + len(states) of one canvas."""
+
+    start: int
+    states: Tensor
+    shift: int = 0
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.states)
+
+    def at(self, columns: IntArray) -> Tensor:
+        """States [n, D] that predict the given columns."""
+        index = np.maximum(columns - self.shift, 0) - self.start
+        return self.states[torch.from_numpy(index).to(self.states.device)]
+
+    def compact(self) -> HiddenView:
+        """A copy that does not hold on to the batch it was computed in."""
+        return HiddenView(self.start, self.states.clone(), self.shift)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One canvas to be forwarded for a row, up to the column `end`."""
+
+    row: Row
+    canvas: IntArray
+    end: int
+    extend_prefix: bool = False
+
+
+@dataclass(slots=True)
+class Counters:
+    """What was really sent to the model, summed over all samples."""
+
+    forwards: int = 0
+    forward_rows: int = 0
+    forward_tokens: int = 0
+    head_rows: int = 0
+    reused: int = 0
+    """Base states that had been computed as somebody's look-ahead."""
+
+
+def padded_width(width: int, continues_prefix: bool) -> int:
+    """Whole canvases in steps of 32, so that prompts of different length share a batch; continuations (a block or two)
+    as they are, but never below the safe minimum."""
+    return max(SAFE_ROWS_MINIMUM, width) if continues_prefix else -(-width // 32) * 32
+
+
+@dataclass
+class Engine:
+    """Runs a backbone under a memory bound."""
+
+    backbone: Backbone
+    banned: Sequence[int] = ()
+    """Banned ids on top of the backbone's own (for instance EOS)."""
+    max_forward_tokens: int = 16_384
+    """Positions per forward; look-ahead over more candidates than fit is split."""
+    max_logit_values: int = 2**27
+    """Logits held at once (float32: 512 MiB)."""
+    counters: Counters = field(default_factory=Counters)
+
+    def __post_init__(self) -> None:
+        banned = sorted({*self.backbone.banned_ids, *self.banned})
+        self.banned_ids = torch.tensor(banned, dtype=torch.int64, device=self.backbone.device)
+        self.allowed = np.ones(self.backbone.vocab_size, dtype=bool)
+        self.allowed[banned] = False
+
+    # --- trunk -------------------------------------------------------------------------------------------------
+
+    def window_end(self, row: Row, columns: IntArray) -> int:
+        """How far a forward must reach to predict these columns."""
+        return self.backbone.attention.end(int(columns.max()), row.start, row.length)
+
+    def cacheable(self, row: Row) -> int:
+        """Columns whose keys and values are final: those before the first attention block that holds a mask."""
+        attention = self.backbone.attention
+        if attention.block_length is None:
+            return 0
+        masked = row.masked
+        first = int(masked[0]) if len(masked) else row.length
+        return attention.first_column(attention.block(first, row.start), row.start)
+
+    def base_views(self, rows: Sequence[Row], ends: Sequence[int]) -> list[HiddenView]:
+        """States of each row's present canvas up to `end`: kept ones where the canvas was evaluated before."""
+        views: dict[int, HiddenView] = {}
+        requests: list[tuple[int, Request]] = []
+        for i, (row, end) in enumerate(zip(rows, ends, strict=True)):
+            kept = row.kept.get(row.canvas.tobytes())
+            cached = row.prefix.length if row.prefix else 0
+            if kept is not None and kept.end >= end and self.cacheable(row) <= cached:
+                views[i] = kept
+                self.counters.reused += 1
+            else:
+                requests.append((i, Request(row, row.canvas, end, extend_prefix=True)))
+        for (i, request), view in zip(requests, self.forward([r for _, r in requests]), strict=True):
+            views[i] = view
+            request.row.kept = {request.canvas.tobytes(): view}
+        return [views[i] for i in range(len(rows))]
+
+    def forward(self, requests: Sequence[Request]) -> list[HiddenView]:
+        """One view per request, in order. Requests of one row should be neighbours: they share its prefix."""
+        buckets: dict[int, list[int]] = defaultdict(list)
+        for i, request in enumerate(requests):
+            prefix = request.row.prefix
+            width = request.end - (prefix.length if prefix else 0)
+            buckets[padded_width(width, prefix is not None)].append(i)
+        views: dict[int, HiddenView] = {}
+        for width, members in buckets.items():
+            per_forward = max(1, self.max_forward_tokens // width)
+            for at in range(0, len(members), per_forward):
+                part = members[at : at + per_forward]
+                views.update(zip(part, self._forward_same_width([requests[i] for i in part], width), strict=True))
+        return [views[i] for i in range(len(requests))]
+
+    def _forward_same_width(self, requests: Sequence[Request], width: int) -> list[HiddenView]:
+        backbone = self.backbone
+        batch = max(len(requests), -(-safe_rows(backbone.device) // width))
+        ids = np.zeros((batch, width), dtype=np.int64)
+        positions = np.tile(np.arange(width), (batch, 1))
+        blocks = np.full((batch, width), _PADDING_BLOCK, dtype=np.int64)
+        blocks[len(requests) :] = 0
+        starts, lengths, groups = [], [], list[WindowGroup]()
+        for i, request in enumerate(requests):
+            row, prefix = request.row, request.row.prefix
+            start = prefix.length if prefix else 0
+            length = request.end - start
+            ids[i, :length] = request.canvas[start : request.end]
+            positions[i] += start
+            blocks[i, :length] = self._blocks(row)[start : request.end]
+            starts.append(start)
+            lengths.append(length)
+            keep = max(0, self.cacheable(row) - start) if request.extend_prefix else 0
+            if (
+                groups
+                and keep == 0
+                and groups[-1].keep == 0
+                and requests[i - 1].row is row
+                and prefix is groups[-1].prefix
+            ):
+                groups[-1] = WindowGroup(groups[-1].count + 1, prefix)
+            else:
+                groups.append(WindowGroup(1, prefix, min(keep, length)))
+            row.forward_rows += 1
+            row.forward_tokens += length
+        self.counters.forwards += 1
+        self.counters.forward_rows += len(requests)
+        self.counters.forward_tokens += sum(lengths)
+        if batch > len(requests):
+            groups.append(WindowGroup(batch - len(requests), None))
+        device = backbone.device
+        states, prefixes = backbone.hidden(
+            Windows(
+                torch.from_numpy(ids).to(device),
+                torch.from_numpy(positions).to(device),
+                torch.from_numpy(blocks).to(device),
+                tuple(lengths),
+                tuple(groups),
+            )
+        )
+        at = 0
+        for group, prefix in zip(groups, prefixes, strict=True):
+            if prefix is not None:
+                requests[at].row.prefix = prefix
+            at += group.count
+        return [
+            HiddenView(start, states[i, :length], backbone.logit_shift)
+            for i, (start, length) in enumerate(zip(starts, lengths, strict=True))
+        ]
+
+    def _blocks(self, row: Row) -> IntArray:
+        attention, columns = self.backbone.attention, np.arange(row.length)
+        if attention.block_length is None:
+            return np.zeros(row.length, dtype=np.int64)
+        if attention.origin == "prompt":
+            return columns // attention.block_length
+        return np.where(columns < row.start, 0, 1 + (columns - row.start) // attention.block_length)
+
+    # --- head --------------------------------------------------------------------------------------------------
+
+    def logits(self, states: Tensor, owners: Iterable[tuple[Row, int]]) -> Tensor:
+        """Logits [n, V] with banned ids at minus infinity. `owners` says which row pays for how many states."""
+        for row, count in owners:
+            row.head_rows += count
+        count = len(states)
+        self.counters.head_rows += count
+        missing = safe_rows(self.backbone.device) - count
+        if missing > 0:
+            states = torch.cat([states, states[-1:].expand(missing, -1)])
+        logits = self.backbone.logits(states)[:count]
+        return logits.index_fill(1, self.banned_ids, -torch.inf)
+
+    @property
+    def logit_rows(self) -> int:
+        """How many rows of logits fit the memory bound."""
+        return max(1, self.max_logit_values // self.backbone.vocab_size)

@@ -1,0 +1,133 @@
+"""What-if forwards: many hypothetical commits evaluated in one batched, de-duplicated, memory-bounded pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from wmbench.runtime.engine import Engine, HiddenView, Request
+from wmbench.runtime.row import Row
+from wmbench.runtime.sampling import draw_tokens
+from wmbench.types import IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A hypothetical commit: these tokens at these columns of one row, on top of its present canvas."""
+
+    row: int
+    columns: IntArray
+    tokens: IntArray
+
+
+class Lookahead:
+    """Handle on hypothetical canvases. Nothing is computed until asked for, so an edit nobody asks about is free.
+
+    Equal canvases share one forward; each edit still gets its own draws. States are kept by canvas content: if a
+    canvas is committed, its forward is the next step's base forward.
+    """
+
+    def __init__(self, engine: Engine, rows: Sequence[Row], edits: Sequence[Edit], ends: Sequence[int]) -> None:
+        self._engine = engine
+        self._ends = ends
+        self._rows = [rows[edit.row] for edit in edits]
+        self._row_index = [edit.row for edit in edits]
+        self._canvases = [row.edited(edit.columns, edit.tokens) for row, edit in zip(self._rows, edits, strict=True)]
+        self._contents = [canvas.tobytes() for canvas in self._canvases]
+
+    def __len__(self) -> int:
+        return len(self._canvases)
+
+    @property
+    def representatives(self) -> IntArray:
+        """For every edit the index of the first edit that leads to the same canvas of the same row."""
+        first: dict[tuple[int, bytes], int] = {}
+        pairs = zip(self._row_index, self._contents, strict=True)
+        return np.array([first.setdefault(pair, i) for i, pair in enumerate(pairs)], dtype=np.int64)
+
+    def logits(self, columns: Sequence[IntArray]) -> Iterator[tuple[int, Tensor]]:
+        """(edit index, logits [len(columns[i]), V]) for every edit with columns, chunk by chunk under the memory bound.
+
+        Equal canvases asked for equal columns share their logits.
+        """
+        for sharers, logits in self._shared_logits(columns):
+            parts = torch.split(logits, [len(columns[edits[0]]) for edits in sharers])
+            for edits, part in zip(sharers, parts, strict=True):
+                yield from ((i, part) for i in edits)
+
+    def sample(
+        self,
+        columns: Sequence[IntArray],
+        uniforms: Sequence[npt.NDArray[np.float64]],
+        temperature: float,
+        top_k: int | None = None,
+        top_p: float | None = None,
+    ) -> list[IntArray]:
+        """Tokens [len(columns[i]), R_i] for every edit from its uniforms [len(columns[i]), R_i].
+
+        Draws that share a distribution share its cumulative sum.
+        """
+        drawn: list[IntArray] = [np.empty(u.shape, dtype=np.int64) for u in uniforms]
+        for sharers, logits in self._shared_logits(columns):
+            # Side by side: the uniforms of all edits that share a distribution, padded to the widest.
+            joined = [np.concatenate([uniforms[i] for i in edits], axis=1) for edits in sharers]
+            widest = max(u.shape[1] for u in joined)
+            padded = np.concatenate([np.pad(u, ((0, 0), (0, widest - u.shape[1]))) for u in joined])
+            u = torch.from_numpy(padded).to(logits.device)
+            tokens = draw_tokens(logits, u, temperature, top_k, top_p).cpu().numpy()
+            top = 0
+            for edits, own in zip(sharers, joined, strict=True):
+                left = 0
+                for i in edits:
+                    width = uniforms[i].shape[1]
+                    drawn[i][:] = tokens[top : top + len(own), left : left + width]
+                    left += width
+                top += len(own)
+        return drawn
+
+    def _shared_logits(self, columns: Sequence[IntArray]) -> Iterator[tuple[list[list[int]], Tensor]]:
+        """Chunks of (lists of edits that share their logits, those logits stacked)."""
+        asked: dict[tuple[int, bytes, bytes], list[int]] = {}
+        for i, wanted in enumerate(columns):
+            if len(wanted):
+                asked.setdefault((self._row_index[i], self._contents[i], wanted.tobytes()), []).append(i)
+        shared = list(asked.values())
+        for chunk in self._chunks([columns[edits[0]] for edits in shared]):
+            sharers = [shared[c] for c in chunk]
+            leaders = [edits[0] for edits in sharers]
+            views = self._views(leaders, [columns[i] for i in leaders])
+            states = torch.cat([view.at(columns[i]) for view, i in zip(views, leaders, strict=True)])
+            yield sharers, self._engine.logits(states, [(self._rows[i], len(columns[i])) for i in leaders])
+
+    def _chunks(self, columns: Sequence[IntArray]) -> Iterator[list[int]]:
+        """Split the work so that the logits of one chunk fit the memory bound."""
+        chunk: list[int] = []
+        size = 0
+        for i, wanted in enumerate(columns):
+            if chunk and size + len(wanted) > self._engine.logit_rows:
+                yield chunk
+                chunk, size = [], 0
+            chunk.append(i)
+            size += len(wanted)
+        if chunk:
+            yield chunk
+
+    def _views(self, edits: Sequence[int], columns: Sequence[IntArray]) -> list[HiddenView]:
+        """States of the edited canvases; each distinct one is forwarded once and then kept by its row."""
+        requests: dict[tuple[int, bytes], Request] = {}
+        for i, wanted in zip(edits, columns, strict=True):
+            row, content = self._rows[i], self._contents[i]
+            end = max(self._ends[self._row_index[i]], self._engine.window_end(row, wanted))
+            kept = row.kept.get(content)
+            if kept is None or kept.end < end:
+                requests[self._row_index[i], content] = Request(row, self._canvases[i], end)
+        for ((_, content), request), view in zip(
+            requests.items(), self._engine.forward(list(requests.values())), strict=True
+        ):
+            request.row.kept[content] = view
+        return [self._rows[i].kept[self._contents[i]] for i in edits]

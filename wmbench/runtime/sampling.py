@@ -1,0 +1,65 @@
+"""Token draws by inverse CDF, and the confidences by which positions are ranked.
+
+One uniform per draw, cumulative sums in float64: R draws from one distribution cost one cumulative sum, and the
+same uniform gives the same token at any batch size.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Confidence = Literal["probability", "margin", "entropy"]
+
+
+def tempered(logits: Tensor, temperature: float, top_k: int | None = None, top_p: float | None = None) -> Tensor:
+    """Probabilities [n, V] in float64 after temperature, then nucleus, then top-k filtering."""
+    scaled = logits.double() / temperature
+    if top_p is not None and top_p < 1.0:
+        ordered, order = scaled.sort(dim=-1, descending=True, stable=True)
+        mass_before = ordered.softmax(-1).cumsum(-1).roll(1, dims=-1)
+        mass_before[..., 0] = 0.0  # the most likely token always stays
+        cut = torch.zeros_like(mass_before, dtype=torch.bool).scatter(-1, order, mass_before > top_p)
+        scaled = scaled.masked_fill(cut, -torch.inf)
+    if top_k is not None and top_k < scaled.shape[-1]:
+        keep = scaled.topk(top_k, dim=-1).indices
+        scaled = torch.full_like(scaled, -torch.inf).scatter(-1, keep, scaled.gather(-1, keep))
+    return scaled.softmax(-1)
+
+
+def inverse_cdf(probabilities: Tensor, uniforms: Tensor) -> Tensor:
+    """Token ids [n, R] from probabilities [n, V] and uniforms [n, R]. A token of probability zero is never drawn."""
+    cdf = probabilities.cumsum(-1)
+    total = cdf[..., -1:]
+    # u * total may round up to total; the last attainable value below it keeps the index inside the support.
+    target = torch.minimum(uniforms * total, torch.nextafter(total, torch.zeros_like(total)))
+    return torch.searchsorted(cdf, target.contiguous(), right=True)
+
+
+def draw_tokens(
+    logits: Tensor,
+    uniforms: Tensor,
+    temperature: float,
+    top_k: int | None = None,
+    top_p: float | None = None,
+) -> Tensor:
+    """Token ids [n, R] (or [n] for uniforms [n]) at a temperature; temperature 0 is the argmax."""
+    single = uniforms.dim() == 1
+    columns = uniforms.unsqueeze(-1) if single else uniforms
+    if temperature == 0.0:
+        tokens = logits.argmax(-1, keepdim=True).expand(-1, columns.shape[-1])
+    else:
+        tokens = inverse_cdf(tempered(logits, temperature, top_k, top_p), columns.to(torch.float64))
+    return tokens.squeeze(-1) if single else tokens
+
+
+def confidence(kind: Confidence, probabilities: Tensor, tokens: Tensor) -> Tensor:
+    """How sure the model is of a cell [n], from its probabilities [n, V]; larger = surer."""
+    if kind == "probability":
+        return probabilities.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+    if kind == "margin":
+        best = probabilities.topk(2, dim=-1).values
+        return best[..., 0] - best[..., 1]
+    return (probabilities * torch.log(probabilities + 1e-10)).sum(-1)  # minus the entropy

@@ -1,0 +1,155 @@
+"""When positions are opened, and how many are filled per step.
+
+A schedule reads a row's masks and its clock and answers: which columns compete now (`scope`), how many of them are to
+be filled (`budget`), and, where the schedule itself draws them, which (`positions`). It plans from the masks that are
+left, so it needs no special case for re-masked cells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+import torch
+
+from wmbench.runtime.row import Row
+from wmbench.runtime.settings import Decoding
+from wmbench.types import IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is open for one row at one step."""
+
+    scope: IntArray
+    """Masked columns that compete, ascending."""
+    budget: int
+    """How many of them the native policy fills (at least 1)."""
+    positions: IntArray | None = None
+    """Set when the schedule draws the positions itself."""
+    threshold: float | None = None
+    """Fill every column surer than this, if that is more than the budget."""
+
+
+class Schedule(Protocol):
+    def plan(self, row: Row) -> Plan:
+        """Plan the next step of a row that still has masks, and advance the row's clock."""
+
+
+def even_budget(masks: int, steps_left: int) -> int:
+    """Masks over the steps left, rounded up. Applied step by step this is LLaDA's rule: the first (masks mod steps)
+    steps fill one more than the others."""
+    return -(-masks // max(1, steps_left))
+
+
+def transfer_budgets(masks: int, steps: int) -> list[int]:
+    """Cells filled at each step of a block."""
+    budgets = []
+    for step in range(steps):
+        budgets.append(min(masks, even_budget(masks, steps - step)))
+        masks -= budgets[-1]
+    return budgets
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSteps:
+    """Blocks from left to right; a block is finished before the next begins (LLaDA; with a threshold: LLaDA2.0)."""
+
+    block_length: int
+    from_prompt: bool = False
+    tokens_per_step: int = 1
+    steps_per_block: int | None = None
+    """When given, the masks are spread evenly over this many steps instead."""
+    threshold: float | None = None
+
+    def plan(self, row: Row) -> Plan:
+        masked = row.masked
+        origin = 0 if self.from_prompt else row.start
+        block = int(masked[0] - origin) // self.block_length
+        scope = masked[masked < origin + (block + 1) * self.block_length]
+        if self.steps_per_block is None:
+            budget = min(self.tokens_per_step, len(scope))
+        else:
+            used = row.ticks.get(block, 0)
+            row.ticks[block] = used + 1
+            budget = even_budget(len(scope), self.steps_per_block - used)
+        return Plan(scope, budget, threshold=self.threshold)
+
+
+@lru_cache(maxsize=16)
+def _transfer_shares(steps: int, eps: float) -> tuple[np.float32, ...]:
+    """1 - s/t of every step, in float32 as Dream computes it: the quota's rounding depends on it."""
+    times = torch.linspace(1, eps, steps + 1)
+    return tuple((1 - times[1:] / times[:-1]).numpy())
+
+
+@dataclass(frozen=True, slots=True)
+class BernoulliTime:
+    """Dream's `origin`: every mask is filled independently with probability 1 - s/t, all at the last step.
+
+    Positions are drawn before any logits, so steps that fill nothing cost nothing.
+    """
+
+    steps: int
+    eps: float
+
+    def plan(self, row: Row) -> Plan:
+        masked = row.masked
+        shares = _transfer_shares(self.steps, self.eps)
+        while True:
+            tick = row.ticks.get(0, 0)
+            row.ticks[0] = tick + 1
+            if tick >= self.steps - 1:
+                return Plan(masked, len(masked), positions=masked)
+            draws = row.random.uniforms("transfer", tick, row.length - row.start, row.lane)
+            chosen = masked[draws[masked - row.start] < shares[tick]]
+            if len(chosen):
+                return Plan(masked, len(chosen), positions=chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaTime:
+    """Dream's maskgit_plus / topk_margin / entropy: floor(masks (1 - s/t)) cells of the row, all at the last step."""
+
+    steps: int
+    eps: float
+
+    def plan(self, row: Row) -> Plan:
+        masked = row.masked
+        shares = _transfer_shares(self.steps, self.eps)
+        while True:
+            tick = row.ticks.get(0, 0)
+            row.ticks[0] = tick + 1
+            if tick >= self.steps - 1:
+                return Plan(masked, len(masked))
+            quota = int(np.float32(len(masked)) * shares[tick])
+            if quota > 0:
+                return Plan(masked, quota)
+
+
+def make_schedule(decoding: Decoding) -> Schedule:
+    length = decoding.max_new_tokens
+    steps = decoding.steps or length
+    if decoding.schedule == "origin":
+        return BernoulliTime(steps, decoding.eps)
+    if decoding.schedule == "quota":
+        return QuotaTime(steps, decoding.eps)
+    block_length = decoding.block_length or length
+    blocks = -(-length // block_length)
+    return BlockSteps(
+        block_length,
+        from_prompt=decoding.block_origin == "prompt",
+        steps_per_block=max(1, decoding.steps // blocks) if decoding.steps else None,
+        tokens_per_step=decoding.tokens_per_step or 1,
+        threshold=decoding.threshold if decoding.schedule == "threshold" else None,
+    )
+
+
+def first_by_draw(columns: IntArray, draws: np.ndarray, count: int) -> IntArray:
+    """`count` of the columns with the largest draws (one draw per column), ascending: uniform without replacement."""
+    if count >= len(columns):
+        return columns
+    best: IntArray = columns[np.argsort(-draws, kind="stable")[:count]]
+    return np.sort(best)

@@ -1,0 +1,241 @@
+"""What `decode_step` receives: the open positions, base logits, and the five verbs of every published scheme.
+
+bias       step.logits() -> change them -> step.commit(sampling_logits)
+look ahead step.lookahead(edits).sample(...) or .logits(...)
+fork       step.fork(rows, n, until)
+replace    step.propose() -> change its tokens
+re-mask    Commit(..., remask_rows, remask_columns)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from wmbench.runtime.engine import Engine, HiddenView
+from wmbench.runtime.lookahead import Edit, Lookahead
+from wmbench.runtime.row import Row
+from wmbench.runtime.sampling import confidence, draw_tokens, tempered
+from wmbench.runtime.schedule import Plan, Schedule, first_by_draw
+from wmbench.runtime.settings import Decoding
+from wmbench.types import Commit, IntArray
+
+Decide = Callable[["Step"], Commit]
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """A flat, ragged list of canvas cells, row by row."""
+
+    rows: IntArray
+    columns: IntArray
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @classmethod
+    def ragged(cls, columns: Sequence[IntArray]) -> Cells:
+        """From one array of columns per row."""
+        rows = np.repeat(np.arange(len(columns)), [len(c) for c in columns])
+        return cls(rows, np.concatenate([np.empty(0, dtype=np.int64), *columns]).astype(np.int64))
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """One continuation of a fork."""
+
+    canvas: IntArray
+    columns: IntArray
+    """Columns that were filled."""
+
+    @property
+    def tokens(self) -> IntArray:
+        return self.canvas[self.columns]
+
+
+class Step:
+    """One denoising step of a batch of rows. Nothing is written: the returned `Commit` is applied by the loop."""
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        plans: Sequence[Plan],
+        engine: Engine,
+        schedule: Schedule,
+        decoding: Decoding,
+        advance: Callable[..., None],
+    ) -> None:
+        self.rows = rows
+        self.plans = plans
+        self.engine = engine
+        self.schedule = schedule
+        self.decoding = decoding
+        self._advance = advance
+        self._views: list[HiddenView] | None = None
+        self._open_logits: Tensor | None = None
+        self.open = self._open_cells()
+        """The cells that compete now. Policies that do not read logits have already chosen among the scope."""
+
+    # --- bias --------------------------------------------------------------------------------------------------
+
+    def logits(self, cells: Cells | None = None) -> Tensor:
+        """Base logits [n, V] (float32, banned ids at minus infinity) at the open cells, or at the cells asked for."""
+        if cells is not None:
+            return self._logits_at(cells)
+        if self._open_logits is None:
+            self._open_logits = self._logits_at(self.open)
+        return self._open_logits
+
+    @property
+    def known_logits(self) -> Tensor | None:
+        """The open cells' logits if somebody has asked for them (observers look here; it costs nothing)."""
+        return self._open_logits
+
+    def commit(self, sampling_logits: Tensor | None = None, confidence_logits: Tensor | None = None) -> Commit:
+        """Apply the token and the position policy to logits of the open cells (base logits by default).
+
+        `confidence_logits` rank the positions; they default to the sampling logits.
+        """
+        cells, decoding = self.open, self.decoding
+        logits = self.logits() if sampling_logits is None else sampling_logits
+        u = torch.from_numpy(self.cell_uniforms("token", cells)).to(logits.device)
+        tokens = draw_tokens(logits, u, decoding.temperature, decoding.top_k, decoding.top_p)
+        if self._positions_are_chosen:
+            return Commit(cells.rows, cells.columns, tokens.cpu().numpy())
+        ranking = self._confidence(logits if confidence_logits is None else confidence_logits, tokens)
+        token_ids = tokens.cpu().numpy()
+        if decoding.eos_last:
+            ranking[np.isin(token_ids, list(self.engine.backbone.eos_ids))] = -np.inf
+        chosen = np.concatenate(
+            [self._most_confident(r, np.flatnonzero(cells.rows == r), ranking) for r in range(len(self.rows))]
+        )
+        return Commit(cells.rows[chosen], cells.columns[chosen], token_ids[chosen])
+
+    def cell_uniforms(self, purpose: str, cells: Cells) -> npt.NDArray[np.float64]:
+        """One uniform per cell [n], the same whatever else is asked for."""
+        draws = [
+            row.column_uniforms(purpose)[cells.columns[cells.rows == r] - row.start] for r, row in enumerate(self.rows)
+        ]
+        return np.concatenate(draws)
+
+    def propose(self) -> Commit:
+        """The native positions and tokens of this step, for schemes that replace tokens or take over positions."""
+        return self.commit()
+
+    # --- look ahead --------------------------------------------------------------------------------------------
+
+    def lookahead(self, edits: Sequence[Edit]) -> Lookahead:
+        """Evaluate hypothetical commits. See `Lookahead`."""
+        self._base_views()  # brings every row's prefix cache up to date before its candidates continue it
+        return Lookahead(self.engine, self.rows, edits, self._ends())
+
+    # --- fork --------------------------------------------------------------------------------------------------
+
+    def fork(
+        self,
+        rows: Sequence[int],
+        n: int,
+        until: Sequence[int],
+        *,
+        first_lane: int = 0,
+        decide: Decide | None = None,
+        decoding: Decoding | None = None,
+    ) -> list[list[Continuation]]:
+        """n continuations of each row until no mask is left before column `until`, each on a random lane of its own.
+
+        They follow the base policy, or `decide`; `decoding` may change e.g. the temperature. Forwards are counted on
+        the row that forked.
+        """
+        parents = [self.rows[r] for r in rows]
+        children = [parent.child(first_lane + lane) for parent in parents for lane in range(n)]
+        limits = [limit for limit in until for _ in range(n)]
+        before = [child.masked for child in children]
+
+        def unfinished() -> list[Row]:
+            pairs = zip(children, limits, strict=True)
+            return [child for child, limit in pairs if len(child.masked) and child.masked[0] < limit]
+
+        while active := unfinished():
+            self._advance(active, self.engine, self.schedule, decoding or self.decoding, decide or Step.commit)
+        for i, child in enumerate(children):
+            parent = parents[i // n]
+            parent.forward_rows += child.forward_rows
+            parent.forward_tokens += child.forward_tokens
+            parent.head_rows += child.head_rows
+        continuations = [
+            Continuation(child.canvas, np.setdiff1d(was, child.masked))
+            for child, was in zip(children, before, strict=True)
+        ]
+        return [continuations[i : i + n] for i in range(0, len(continuations), n)]
+
+    # --- inside ------------------------------------------------------------------------------------------------
+
+    @property
+    def _positions_are_chosen(self) -> bool:
+        """True when no logits are needed to say which positions are filled."""
+        if self.decoding.schedule == "threshold":
+            return False
+        return self.decoding.schedule == "origin" or self.decoding.positions in ("random", "left_to_right")
+
+    def _open_cells(self) -> Cells:
+        columns = []
+        for row, plan in zip(self.rows, self.plans, strict=True):
+            if plan.positions is not None:
+                columns.append(plan.positions)
+            elif plan.threshold is not None:
+                columns.append(plan.scope)
+            elif self.decoding.positions == "random":
+                draws = row.column_uniforms("position")[plan.scope - row.start]
+                columns.append(first_by_draw(plan.scope, draws, plan.budget))
+            elif self.decoding.positions == "left_to_right":
+                columns.append(plan.scope[: plan.budget])
+            else:
+                columns.append(plan.scope)
+        return Cells.ragged(columns)
+
+    def _confidence(self, logits: Tensor, tokens: Tensor) -> np.ndarray:
+        decoding = self.decoding
+        if decoding.tempered_confidence and decoding.temperature > 0:
+            probabilities = tempered(logits, decoding.temperature, decoding.top_k, decoding.top_p)
+        else:
+            probabilities = logits.double().softmax(-1)
+        kind = decoding.positions if decoding.positions in ("margin", "entropy") else "probability"
+        return confidence(kind, probabilities, tokens).cpu().numpy()
+
+    def _most_confident(self, r: int, cells: IntArray, ranking: np.ndarray) -> IntArray:
+        """Indices among `cells` (all of row r) that the position policy fills."""
+        plan, row = self.plans[r], self.rows[r]
+        values = ranking[cells]
+        budget = plan.budget
+        if plan.threshold is not None:
+            budget = max(budget, int((values > plan.threshold).sum()))
+        if self.decoding.position_temperature > 0:
+            # Gumbel top-k: drawn without replacement in proportion to exp(confidence / temperature)
+            u = row.column_uniforms("position")[self.open.columns[cells] - row.start]
+            values = values / self.decoding.position_temperature - np.log(-np.log(np.maximum(u, 1e-300)))
+        best = np.argsort(-values, kind="stable")[:budget]
+        return cells[np.sort(best)]
+
+    def _ends(self) -> list[int]:
+        return [self.engine.window_end(row, plan.scope) for row, plan in zip(self.rows, self.plans, strict=True)]
+
+    def _base_views(self, ends: Sequence[int] | None = None) -> list[HiddenView]:
+        needed = list(ends or self._ends())
+        if self._views is None or any(view.end < end for view, end in zip(self._views, needed, strict=True)):
+            self._views = self.engine.base_views(self.rows, needed)
+        return self._views
+
+    def _logits_at(self, cells: Cells) -> Tensor:
+        columns = [cells.columns[cells.rows == r] for r in range(len(self.rows))]
+        ends = [
+            max(end, self.engine.window_end(row, c)) if len(c) else end
+            for row, c, end in zip(self.rows, columns, self._ends(), strict=True)
+        ]
+        views = self._base_views(ends)
+        states = torch.cat([view.at(c) for view, c in zip(views, columns, strict=True)])
+        return self.engine.logits(states, [(row, len(c)) for row, c in zip(self.rows, columns, strict=True)])
