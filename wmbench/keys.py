@@ -29,13 +29,11 @@ from wmbench.errors import ConfigError, KeyFileError
 
 DEFAULT_VARIABLE = "WMBENCH_KEY"
 SECRET_BYTES = 32
-
 Integers = int | npt.NDArray[np.integer[Any]]
 Words = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
-
 _ADDRESS = struct.Struct(">IqIqIq")  # unit, channel and counter, each behind its length
-_CHUNK = 1 << 14  # messages hashed at once: their lanes stay in the processor's cache
+_CHUNK = 1 << 15  # messages hashed at once, so few that their lanes stay in the processor's cache
 _NEW_KEY = "make a key with `wmbench key new`"
 
 
@@ -43,8 +41,8 @@ _NEW_KEY = "make a key with `wmbench key new`"
 class SecretKey:
     """32 or more secret bytes. `id`, 12 hexadecimal digits, names the key and says nothing about it.
 
-    A traceback may print local variables. So the secret lives only where its repr is harmless (a memoryview
-    and hash states), and no variable of a function that may raise holds it as str or bytes.
+    A traceback may print local variables. So the secret lives only where its repr is harmless (a memoryview and hash
+    states), and no variable of a function that may raise holds it as str or bytes.
     """
 
     __slots__ = ("_inner", "_outer", "_secret", "id")
@@ -83,8 +81,7 @@ class SecretKey:
                 mode = os.fstat(file.fileno()).st_mode  # of the open file: its name may be given to another one
                 if os.name == "posix" and mode & 0o077:
                     why = f"its mode is {stat.S_IMODE(mode):04o}, and who reads the key can forge the watermark"
-                    hint = f"chmod 600 {where}"
-                    raise KeyFileError("the key file is open to other users", where=where, why=why, hint=hint)
+                    raise KeyFileError("the key file is not private", where=where, why=why, hint=f"chmod 600 {where}")
                 secret = _secret_from_hex(file.read(1 << 16).decode("ascii", "replace"))
         except OSError as error:
             raise KeyFileError("the key cannot be read", where=where, why=str(error.strerror), hint=_NEW_KEY) from error
@@ -100,7 +97,7 @@ class SecretKey:
                     file.write(self._secret.hex() + "\n")
                     file.flush()
                     os.fsync(file.fileno())
-                _fsync_folder(target.parent)
+                _fsync_folder(target.parent)  # so that the new name survives a power failure
             except OSError:
                 target.unlink(missing_ok=True)  # half a key is worse than none
                 raise
@@ -116,8 +113,7 @@ class SecretKey:
         return KeyStream(self, scheme, version, purpose)
 
     def token_prf(self, scheme: str, version: int, purpose: str) -> TokenPrf:
-        fields = _fields("token prf", scheme, version, purpose)
-        return TokenPrf(memoryview(_hmac(self._inner, self._outer, fields)[:16]))
+        return TokenPrf(self, scheme, version, purpose)
 
     def __repr__(self) -> str:
         return f"SecretKey(id={self.id})"
@@ -145,9 +141,8 @@ class KeySource:
 
     def __post_init__(self) -> None:
         if re.fullmatch(r"\s*[0-9a-fA-F]{64,}\s*", self.name):
-            why = "names are written into results, and other users can see a command line"
-            hint = "save the key in a file of mode 0600 and name that file"
-            raise ConfigError("this is a key, not the name of a file or variable", why=why, hint=hint)
+            hint = "save the key in a file of mode 0600 and name that file; a command line is public"
+            raise ConfigError("this is a key, not the name of a file or variable", hint=hint)
 
     def load(self) -> SecretKey:
         return SecretKey.from_file(self.name) if self.kind == "file" else SecretKey.from_env(self.name)
@@ -157,8 +152,7 @@ class KeySource:
 class KeyStream:
     """The numbers of one scheme, version and purpose, addressed by unit and channel.
 
-    `unit` and `channel` are integers or arrays that broadcast; each pair gets n numbers of its own, in the last axis.
-    A larger n appends, it does not change the numbers before.
+    `unit` and `channel` broadcast; each pair has n numbers of its own, in the last axis, and a larger n only appends.
     """
 
     __slots__ = ("_inner", "_outer")
@@ -216,14 +210,16 @@ class TokenPrf:
 
     __slots__ = ("_subkey",)
 
-    def __init__(self, subkey: memoryview) -> None:
-        self._subkey = subkey
+    def __init__(self, key: SecretKey, scheme: str, version: int, purpose: str) -> None:
+        fields = _fields("token prf", scheme, version, purpose)
+        self._subkey = memoryview(_hmac(key._inner, key._outer, fields)[:16])
 
     def __call__(self, *tokens: Integers) -> Words:
         arrays = np.broadcast_arrays(*(_integer_array(token) for token in tokens))
         words = np.stack([array.astype(np.uint64).reshape(-1) for array in arrays])
         chunks = np.split(words, range(_CHUNK, words.shape[1], _CHUNK), axis=1)
-        return np.concatenate([_SipHash(self._subkey).digest(chunk) for chunk in chunks]).reshape(arrays[0].shape)
+        digests = [_SipHash(self._subkey, chunk.shape[1]).digest(chunk) for chunk in chunks]
+        return np.concatenate(digests).reshape(arrays[0].shape)
 
     def uniforms(self, *tokens: Integers) -> Floats:
         """Multiples of 2^-53 in [0, 1)."""
@@ -231,16 +227,16 @@ class TokenPrf:
 
 
 class _SipHash:
-    """SipHash-2-4 of many messages. Its lanes are attributes, because a traceback may print local variables."""
+    """SipHash-2-4 of n messages. Its lanes are attributes, because a traceback may print local variables."""
 
     __slots__ = ("_lanes",)
 
-    def __init__(self, subkey: memoryview) -> None:
+    def __init__(self, subkey: memoryview, n: int) -> None:
         constants = np.frombuffer(b"uespemosmodnarodarenegylsetybdet", "<u8").astype(np.uint64)
-        self._lanes = list((constants ^ np.tile(np.frombuffer(subkey, "<u8"), 2))[:, None])
+        lanes = constants ^ np.tile(np.frombuffer(subkey, "<u8"), 2)
+        self._lanes: list[Words] = [*(np.full(n, lane) for lane in lanes), np.empty(n, np.uint64)]  # last: scratch
 
     def digest(self, words: Words) -> Words:
-        self._lanes = [np.repeat(lane, words.shape[1]) for lane in self._lanes]
         for word in (*words, np.uint64((8 * len(words) & 0xFF) << 56)):
             self._lanes[3] ^= word
             self._mix(rounds=2)
@@ -258,7 +254,9 @@ class _SipHash:
                 self._rotate(target, 32)
 
     def _rotate(self, lane: int, bits: int) -> None:
-        self._lanes[lane] = (self._lanes[lane] << np.uint64(bits)) | (self._lanes[lane] >> np.uint64(64 - bits))
+        np.right_shift(self._lanes[lane], np.uint64(64 - bits), out=self._lanes[4])
+        self._lanes[lane] <<= np.uint64(bits)
+        self._lanes[lane] |= self._lanes[4]
 
 
 def _hmac(inner: hashlib._Hash, outer: hashlib._Hash, message: bytes) -> bytes:
@@ -294,7 +292,6 @@ def _secret_from_hex(text: str) -> memoryview:
 
 
 def _fsync_folder(folder: Path) -> None:
-    """Makes a new name in the folder survive a power failure."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -90,13 +90,13 @@ class Index:
 
     def alike(self, tokens: list[str], count: int) -> list[Pattern]:
         """The patterns that share most (and the rarest) literal words with the sentence, for its size."""
-        scores: Counter[int] = Counter()
+        scores: dict[int, float] = {}
         for word in set(tokens):
             weight = self.weights.get(word, 0.0)
             # A word that stands in nearly every frame tells nothing and would cost the most.
             if weight > 0.02:
                 for number in self.holders[word]:
-                    scores[number] += weight  # type: ignore[assignment]
+                    scores[number] = scores.get(number, 0.0) + weight
         ranked = sorted(scores, key=lambda n: (-scores[n] / (2 + len(self.patterns[n].words)) ** 0.5, n))
         return [self.patterns[number] for number in ranked[:count]]
 
@@ -122,7 +122,7 @@ class Index:
 def slot_trie(slot: Slot, owners: list[tuple[Topic, Proposition]], tries: dict[tuple[str, ...], Trie]) -> Trie:
     """The fillers of a slot. Tries are shared: between all frames of a class, and of one argument of a domain."""
     if slot.group is not None:
-        key = ("class", slot.group.id, slot.prefix, slot.suffix)
+        key = ("class", slot.group.id, *slot.group.members, slot.prefix, slot.suffix)
         fillers: Iterable[tuple[str, Any]] = ((member, member) for member in slot.group.members)
     else:
         home = owners[0][0].domain if owners[0][1].shared else owners[0][1].id

@@ -1,7 +1,7 @@
 """The lab language as typed, frozen objects: topics, propositions, frames and equivalence classes.
 
-The words live in ``data/``; ``loading`` reads them. Everything a sampler or a parser needs in its inner loop is compiled
-here once, because a null set asks for forty thousand documents.
+The words live in ``data/``; ``loading`` reads them. Everything a sampler or a parser needs in its inner loop is
+compiled once, because a null set asks for forty thousand documents.
 """
 
 from __future__ import annotations

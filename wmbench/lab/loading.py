@@ -23,6 +23,7 @@ from wmbench.lab.language import (
     drawn_for_attacks,
     stable_hash,
 )
+from wmbench.lab.neighbors import settle
 
 SLOT = re.compile(r"([\w'-]*)(\{\w+\}|<\w+>)([\w'-]*)")
 # The plural lists of a topic's `args`, and the slot each fills. The others are one meaning with several wordings.
@@ -130,18 +131,14 @@ def compile_topic(
     arguments = compile_arguments(name, data.get("args") or {}, problems)
     borrowed = []
     for template in shared:
-        needed = {part.name for frame in template.frames for part in frame.parts if is_value(part)}
+        parts = (part for frame in template.frames for part in frame.parts)
+        needed = {part.name for part in parts if isinstance(part, Slot) and part.group is None}
         values = {key: template.values.get(key) or arguments.get(key, ()) for key in sorted(needed)}
         if all(values.values()):
             identity = f"{name}/{template.name}"
             frames = template.frames
             borrowed.append(proposition(identity, template.kind, True, values, frames, template.place, template.at))
     return Topic(name, str(data["domain"]), str(data["name"]), tuple(data["prompts"]), file, (*own, *borrowed))
-
-
-def is_value(part: object) -> bool:
-    """Whether a part of a frame is a content slot."""
-    return isinstance(part, Slot) and part.group is None
 
 
 def compile_arguments(topic: str, args: Mapping[str, Any], problems: list[str]) -> Values:
@@ -246,4 +243,4 @@ def compile_parts(text: str, classes: Classes, values: set[str]) -> tuple[str | 
         parts[0] = parts[0][:1].lower() + parts[0][1:]
     if any(mark in "".join(part for part in parts if isinstance(part, str)) for mark in "{}<>"):
         raise LookupError("broken bracket")
-    return tuple(parts)
+    return settle(parts)

@@ -1,7 +1,7 @@
 """Say a text again in other words. The lab's own attack: it knows exactly what a sentence means.
 
-A recognised sentence is said again from its meaning, with another frame and other words; in other sentences known phrases
-are replaced. What is not recognised stays. Lengths are steered for the whole text, not sentence by sentence.
+A recognised sentence is said again from its meaning, with another frame and other words; in other sentences known
+phrases are replaced. What is not recognised stays. Lengths are steered for the whole text, not sentence by sentence.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from wmbench.lab.index import Index, index
 from wmbench.lab.language import Meaning, seeded
 from wmbench.lab.parse import Coverage, ParsedSentence, coverage_of, meaning_of, parse
 from wmbench.lab.realise import sentence as finish
+from wmbench.lab.realise import suits
 from wmbench.lab.wording import HeldOut, Option, Size, options, replace_phrases
 
 Mode = Literal["rewrite", "compress", "expand", "document"]
@@ -78,9 +79,8 @@ def paraphrase(
     units = [make_unit(sentence, mode, rng, held_out, files, lab) for sentence in parsed]
     target = round(len(text.split()) * rng.uniform(*AIMS[mode]))
     for unit in units:
-        unit.opener = new_opener(unit.old, mode, rng, lab)
-    if held_out != "only" or mode in ("compress", "expand"):
-        steer(units, target, mode, rng)
+        unit.opener = new_opener(unit, mode, rng, lab)
+    steer(units, target, rng)
     if mode == "expand":
         pad(units, target, rng, lab)
     if mode == "document":
@@ -104,18 +104,20 @@ def make_unit(
     # Another frame matters more than the length: lengths are put right over the whole text.
     fitting = [one for one in choices if one.frame is not old and one.frame and one.frame.length == wanted]
     other = [one for one in choices if one.frame is not old] if mode in ("rewrite", "document") else []
-    return Unit(sentence, other or choices, rng.choice(fitting or other or choices))
+    free = choices if held_out == "only" else other or choices
+    return Unit(sentence, free, rng.choice(fitting or other or choices))
 
 
-def new_opener(sentence: ParsedSentence, mode: Mode, rng: random.Random, lab: Index) -> str:
+def new_opener(unit: Unit, mode: Mode, rng: random.Random, lab: Index) -> str:
     """Another opener of the same role; none when the text is to become shorter."""
-    if not sentence.opener or mode == "compress":
+    old = unit.old
+    if not old.opener or mode == "compress":
         return ""
-    others = [one for one in lab.lab.openers[sentence.role] if one != sentence.opener]
-    return rng.choice(others) if others else sentence.opener
+    others = [one for one in lab.lab.openers[old.role] if one != old.opener and suits(one, unit.choice.raw)]
+    return rng.choice(others) if others else old.opener
 
 
-def steer(units: list[Unit], target: int, mode: Mode, rng: random.Random) -> None:
+def steer(units: list[Unit], target: int, rng: random.Random) -> None:
     """Exchange choices at random as long as that brings the number of words nearer to the target."""
     gap = target - sum(unit.words for unit in units)
     free = [unit for unit in units if len(unit.choices) > 1]
@@ -142,7 +144,11 @@ def pad(units: list[Unit], target: int, rng: random.Random, lab: Index) -> None:
         if not unit.opener:
             kind = unit.old.reading.proposition.kind if unit.old.reading else ""
             role = ROLES.get(kind, "hedge")
-            phrases = [one for one in (*lab.lab.openers[role], *lab.lab.openers["hedge"]) if one not in used]
+            phrases = [
+                one
+                for one in (*lab.lab.openers[role], *lab.lab.openers["hedge"])
+                if one not in used and suits(one, unit.choice.raw)
+            ]
             unit.opener = rng.choice(phrases) if phrases else ""
             used.add(unit.opener)
             total += len(unit.opener.split())

@@ -69,7 +69,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def parse(text: str, *, near: bool = False, known: Index | None = None) -> list[ParsedSentence]:
-    """Read a text sentence by sentence. With ``near``, a sentence with a few wrong words is read as what it resembles."""
+    """Read a text sentence by sentence. With ``near``, one with a few wrong words is read as what it resembles."""
     lab = known or index()
     drafts = [read_sentence(sentence, lab) for sentence in split_sentences(text)]
     votes = Counter(topic for _, readings in drafts for topic in {reading.topic for reading in readings})
@@ -114,7 +114,7 @@ def read_sentence(text: str, lab: Index) -> tuple[ParsedSentence, list[Reading]]
 
 def openers_of(tokens: list[str], lab: Index) -> list[tuple[int, str, str]]:
     """Known openers at the start of a sentence, longest first: where they end, their role and their words."""
-    found = []
+    found: list[tuple[int, str, str]] = []
     node = lab.openers
     for place, token in enumerate(tokens):
         if token not in node:

@@ -6,7 +6,8 @@ import random
 
 from wmbench.lab.language import Proposition
 
-# Orders of the three strands of a body: grounds (claims, reasons), steps, limits (caveats, comparisons). "woven" merges them.
+# Orders of the three strands of a body: grounds (claims, reasons), steps, limits (caveats, comparisons).
+# "woven" merges them.
 LAYOUTS = (
     ("grounds", "steps", "limits"),
     ("grounds", "steps", "limits"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache
 
 from wmbench.lab.language import EquivalenceClass, Frame, Proposition, Slot
 
@@ -14,7 +14,7 @@ VOWEL_STARTS = ("hour", "honest", "honor", "heir", "unin", "unim", "unid", "x-ra
 TRIES = 6
 
 
-@lru_cache(maxsize=None)
+@cache
 def takes_an(word: str) -> bool:
     """Whether the indefinite article before ``word`` is "an"."""
     word = word.lower()
@@ -98,3 +98,10 @@ def sentence(raw: str, opener: str = "", closer: str = "") -> str:
     if opener:
         raw = f"{opener} {raw}"
     return raw[:1].upper() + raw[1:]
+
+
+def suits(opener: str, raw: str) -> bool:
+    """Whether an opener may stand before this sentence: not when both begin alike or meet in the same word."""
+    first = raw.split(" ", 1)[0].strip(",")
+    words = opener.replace(",", "").split(" ")
+    return first not in (words[0], words[-1])

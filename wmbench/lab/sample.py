@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import random
 
-from wmbench.lab.language import Document, Frame, Language, Meaning, Proposition, Statement, Topic, language, seeded
+from wmbench.lab.language import (
+    LENGTHS,
+    Document,
+    Frame,
+    Language,
+    Meaning,
+    Proposition,
+    Statement,
+    Topic,
+    language,
+    seeded,
+)
 from wmbench.lab.plan import arrange, opener_role
-from wmbench.lab.realise import Chooser, fill, sentence
+from wmbench.lab.realise import Chooser, fill, sentence, suits
 
 # Tokens of the lab tokenizer per word, punctuation included: a target in words becomes a length in tokens.
 TOKENS_PER_WORD = 1.15
-WORDS_PER_SENTENCE = 13.4
+WORDS_PER_SENTENCE = 15.0
 OPENER_WORDS = 0.7  # a third of the sentences has one, of about two words
 OWN_SHARE = (0.60, 0.70)
-LENGTH_ODDS = {"short": 0.24, "plain": 0.46, "long": 0.30}
+LENGTH_ODDS = (0.22, 0.44, 0.34)  # short, plain, long
 OPENER_ODDS = {
     "opening": 0.12,
     "example": 0.55,
     "contrast": 0.45,
     "conclusion": 0.5,
+    "comparison": 0.15,
     "first": 0.6,
     "next": 0.4,
     "finally": 0.5,
@@ -73,7 +85,7 @@ def choose(topic: Topic, rng: random.Random, target: int) -> list[Proposition]:
     shared = shuffled([item for item in topic.propositions if item.shared], rng)
     want_own = round(count * rng.uniform(*OWN_SHARE)) if shared else count
     opening = take(own if rng.random() < 0.75 else shared, "claim") or take(shared, "claim") or take(own, "claim")
-    closing = take(own if rng.random() < 0.6 else shared, "conclusion") or take(shared, "conclusion")
+    closing = take(own if rng.random() < 0.45 else shared, "conclusion") or take(shared, "conclusion")
     closing = closing or take(own, "conclusion")
     ends = [item for item in (opening, closing) if item]
     want_own -= sum(not item.shared for item in ends)
@@ -117,11 +129,7 @@ def frames_for(order: list[Proposition], rng: random.Random, target: int) -> lis
 
 def pick_frame(proposition: Proposition, rng: random.Random) -> int:
     """The number of a frame that may be used outside attacks, its length drawn by the odds above."""
-    draw = rng.random()
-    for length, odds in LENGTH_ODDS.items():
-        if draw < odds:
-            break
-        draw -= odds
+    length = rng.choices(LENGTHS, LENGTH_ODDS)[0]
     open_frames = proposition.open_frames[length]
     return open_frames[int(rng.random() * len(open_frames))]
 
@@ -143,8 +151,7 @@ def pick_opener(phrases: tuple[str, ...], raw: str, used: set[str], rng: random.
     if not phrases:
         return ""
     opener = phrases[int(rng.random() * len(phrases))]
-    first, opening = raw.split(" ", 1)[0], opener.split(" ", 1)[0]
-    if opener in used or first.strip(",") == opening.strip(","):
+    if opener in used or not suits(opener, raw):
         return ""
     used.add(opener)
     return opener

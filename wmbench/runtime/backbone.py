@@ -18,7 +18,7 @@ from wmbench.types import TextCodec
 
 SAFE_ROWS_MINIMUM = 24
 """Matrix products with very few rows use other CPU kernels, whose last bits differ (measured on torch 2.13: up to 3
-rows on one thread, up to 11 on two). From here on a row's result does not depend on how many rows it shares a product with."""
+rows on one thread, up to 11 on two). From here on a row's result does not depend on its neighbours."""
 
 
 def safe_rows(device: torch.device) -> int:

@@ -1,0 +1,88 @@
+"""Arrays and JSON metadata in one .npz file: no pickle, written whole or not at all, checked when read.
+
+`unzip -p file.npz metadata.json` shows the metadata; `numpy.load` reads the arrays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import secrets
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wmbench.errors import IntegrityError
+
+Arrays = dict[str, npt.NDArray[Any]]
+_METADATA = "metadata.json"
+
+
+def write_archive(
+    path: str | os.PathLike[str], arrays: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, Any]
+) -> None:
+    members = {f"{name}.npy": _npy_bytes(array) for name, array in arrays.items()}
+    digests = {name: hashlib.sha256(data).hexdigest() for name, data in members.items()}
+    document = {**metadata, "sha256": digests}
+    members[_METADATA] = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False).encode()
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            # A ZipInfo has a constant date: equal content gives equal bytes.
+            archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
+    _replace(Path(path), buffer.getvalue())
+
+
+def read_archive(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, Any]]:
+    where, hint = os.fspath(path), "make the file again, or restore a copy"
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        metadata = json.loads(members.pop(_METADATA))
+        digests = metadata.pop("sha256")
+        if digests != {name: hashlib.sha256(data).hexdigest() for name, data in members.items()}:
+            raise IntegrityError("the file was changed after it was written", where=where, hint=hint)
+        arrays = {
+            name.removesuffix(".npy"): np.load(io.BytesIO(data), allow_pickle=False) for name, data in members.items()
+        }
+    except OSError as error:
+        raise IntegrityError("the file cannot be read", where=where, why=error.strerror, hint=hint) from error
+    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, AttributeError, EOFError) as error:
+        raise IntegrityError(
+            "the file is damaged or of another kind", where=where, why=str(error), hint=hint
+        ) from error
+    return arrays, metadata
+
+
+def _npy_bytes(array: npt.NDArray[Any]) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write aside, then rename: a reader sees the old file or the new one, also after a power failure."""
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        with aside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise IntegrityError(
+            "the file cannot be written", where=str(path), why=error.strerror, hint="check the folder and the disk"
+        ) from error

@@ -1,0 +1,248 @@
+"""The plug-in host: finds plugins, isolates the broken ones, and resolves names to what plugins registered.
+
+    host = Host.discover()
+    host.schemes["denmark"].info, host.plugins, host.load(...)
+
+Plugins are modules (or objects) with `@hookimpl` functions, found through the entry-point group `wmbench` or given as
+a file. Each is loaded, checked and asked for its registrations on its own: one that fails is reported by name,
+version and reason, and the others work. `WMBENCH_STRICT_PLUGINS=1` makes a failure fatal;
+`WMBENCH_DISABLE_PLUGINS=a,b` leaves plugins out.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import pluggy
+
+from wmbench import __version__
+from wmbench.errors import ConfigError, PluginError, UnknownNameError
+from wmbench.hookspecs import DISCOVERY_HOOKS, PROJECT, DiscoverySpecs
+from wmbench.types import AttackInfo, BackboneEntry, DatasetInfo, EncoderInfo, Registered, SchemeInfo
+
+STRICT_VARIABLE = "WMBENCH_STRICT_PLUGINS"
+DISABLE_VARIABLE = "WMBENCH_DISABLE_PLUGINS"
+ENTRY_POINT_GROUP = "wmbench"
+
+Info = TypeVar("Info", bound=Registered)
+
+
+@dataclass(frozen=True, slots=True)
+class PluginRecord:
+    """One plugin, loaded or failed."""
+
+    name: str
+    distribution: str
+    version: str
+    hooks: tuple[str, ...] = ()
+    error: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.distribution} {self.version})"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Generic[Info]):
+    """Something registered, and by whom."""
+
+    info: Info
+    plugin: PluginRecord
+
+
+class Registry(Mapping[str, Entry[Info]]):
+    """Registered things of one kind, by name. A name ending in ':' takes an argument: `jsonl:prompts.jsonl`."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._entries: dict[str, Entry[Info]] = {}
+
+    def __getitem__(self, name: str) -> Entry[Info]:
+        entry, _ = self.resolve(name)
+        return entry
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._entries))
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def resolve(self, name: str) -> tuple[Entry[Info], str]:
+        """The entry of a name, and the argument behind its colon (empty without one)."""
+        if name in self._entries and not name.endswith(":"):
+            return self._entries[name], ""
+        head, colon, argument = name.partition(":")
+        if colon and head + ":" in self._entries:
+            if not argument:
+                raise ConfigError(f"{self.kind} {name!r} needs something behind the colon", hint=f"{head}:<argument>")
+            return self._entries[head + ":"], argument
+        raise UnknownNameError(self.kind, name, self._entries)
+
+    def add(self, info: Info, plugin: PluginRecord) -> None:
+        if (taken := self._entries.get(info.name)) is not None:
+            raise PluginError(f"{self.kind} {info.name!r} is registered by both {taken.plugin} and {plugin}")
+        self._entries[info.name] = Entry(info, plugin)
+
+
+@dataclass
+class Host:
+    """What is installed."""
+
+    plugins: list[PluginRecord] = field(default_factory=list)
+    schemes: Registry[SchemeInfo] = field(default_factory=lambda: Registry("scheme"))
+    attacks: Registry[AttackInfo] = field(default_factory=lambda: Registry("attack"))
+    backbones: Registry[BackboneEntry] = field(default_factory=lambda: Registry("backbone"))
+    datasets: Registry[DatasetInfo] = field(default_factory=lambda: Registry("dataset"))
+    encoders: Registry[EncoderInfo] = field(default_factory=lambda: Registry("encoder"))
+    commands: dict[str, tuple[str, str, PluginRecord]] = field(default_factory=dict)
+    """Extra commands by name: import path, help, plugin."""
+    strict: bool = False
+
+    @classmethod
+    def discover(cls, files: Iterable[str | Path] = ()) -> Host:
+        """Load every installed plugin and the given plugin files, one at a time."""
+        host = cls(strict=os.environ.get(STRICT_VARIABLE, "") not in ("", "0"))
+        disabled = {name.strip() for name in os.environ.get(DISABLE_VARIABLE, "").split(",") if name.strip()}
+        for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda p: p.name):
+            if point.name not in disabled:
+                host._load_entry_point(point)
+        for file in files:
+            host._load_file(Path(file))
+        return host
+
+    def _load_entry_point(self, point: EntryPoint) -> None:
+        distribution = point.dist.name if point.dist else "?"
+        version = point.dist.version if point.dist else "?"
+        record = PluginRecord(point.name, distribution, version)
+        try:
+            plugin = point.load()
+        except Exception as error:  # a plugin may raise anything at import
+            self._fail(record, f"import of {point.value} failed: {type(error).__name__}: {error}", error)
+            return
+        self.register(plugin, record)
+
+    def _load_file(self, path: Path) -> None:
+        """An inline plugin: one Python file given with --plugin. Its errors are the user's own, so always fatal."""
+        if not path.is_file():
+            raise ConfigError(f"plugin file {str(path)!r} does not exist", hint="check the path given to --plugin")
+        module_name = f"wmbench_inline_{path.stem}"
+        spec = importlib.util.spec_from_file_location(module_name, path)
+        if spec is None or spec.loader is None:
+            raise ConfigError(f"plugin file {str(path)!r} is not a Python file", hint="it must end in .py")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[module_name] = module  # factories are import paths: `wmbench_inline_<stem>:attribute`
+        record = PluginRecord(path.stem, str(path), "inline")
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            raise PluginError(f"plugin file {str(path)!r} failed: {type(error).__name__}: {error}") from error
+        strict, self.strict = self.strict, True
+        try:
+            self.register(module, record)
+        finally:
+            self.strict = strict
+
+    def register(self, plugin: object, record: PluginRecord) -> None:
+        """Check one plugin's hooks and take over what it registers; all or nothing."""
+        manager = pluggy.PluginManager(PROJECT)
+        manager.add_hookspecs(DiscoverySpecs)
+        try:
+            manager.register(plugin, record.name)
+            manager.check_pending()
+            record = replace(record, hooks=tuple(c.name for c in manager.get_hookcallers(plugin) or ()))
+            found = {hook: _flatten(hook, getattr(manager.hook, hook)()) for hook in DISCOVERY_HOOKS}
+            self._check_conflicts(found, record)
+        except Exception as error:  # registration code is foreign code
+            message = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
+            self._fail(record, f"registration failed: {message}", error)
+            return
+        for registry, infos in self._by_registry(found):
+            for info in infos:
+                registry.add(info, record)
+        for name, path, summary in found["register_commands"]:
+            self.commands[name] = (path, summary, record)
+        self.plugins.append(record)
+
+    def _by_registry(self, found: Mapping[str, list[Any]]) -> list[tuple[Registry[Any], list[Any]]]:
+        return [
+            (self.schemes, found["register_schemes"]),
+            (self.attacks, found["register_attacks"]),
+            (self.backbones, found["register_backbones"]),
+            (self.datasets, found["register_datasets"]),
+            (self.encoders, found["register_encoders"]),
+        ]
+
+    def _check_conflicts(self, found: Mapping[str, list[Any]], record: PluginRecord) -> None:
+        for registry, infos in self._by_registry(found):
+            seen: set[str] = set()
+            for info in infos:
+                taken = registry._entries.get(info.name)
+                if taken is not None or info.name in seen:
+                    owner = taken.plugin if taken else record
+                    raise PluginError(
+                        f"{registry.kind} {info.name!r} is already registered by {owner}; {record} is refused"
+                    )
+                seen.add(info.name)
+        for name, _, _ in found["register_commands"]:
+            if name in self.commands:
+                raise PluginError(
+                    f"command {name!r} is already registered by {self.commands[name][2]}; {record} is refused"
+                )
+
+    def _fail(self, record: PluginRecord, why: str, cause: Exception) -> None:
+        if self.strict:
+            raise PluginError(
+                f"plugin {record} does not load", why=why, hint=f"unset {STRICT_VARIABLE} to go on without it"
+            ) from cause
+        self.plugins.append(replace(record, error=why))
+
+
+_EXPECTED: dict[str, type[Any]] = {
+    "register_schemes": SchemeInfo,
+    "register_attacks": AttackInfo,
+    "register_backbones": BackboneEntry,
+    "register_datasets": DatasetInfo,
+    "register_encoders": EncoderInfo,
+    "register_commands": tuple,
+}
+
+
+def _flatten(hook: str, results: Iterable[Any]) -> list[Any]:
+    """All registrations of one hook, checked for their type."""
+    items = []
+    for result in results:
+        if not isinstance(result, (list, tuple)):
+            raise PluginError(
+                f"hook {hook} returned {type(result).__name__}, expected a list of {_EXPECTED[hook].__name__}"
+            )
+        for item in result:
+            if not isinstance(item, _EXPECTED[hook]):
+                raise PluginError(f"hook {hook} returned a {type(item).__name__}, expected {_EXPECTED[hook].__name__}")
+            items.append(item)
+    return items
+
+
+def load_attribute(path: str, plugin: PluginRecord | None = None) -> Any:
+    """The object behind an import path `package.module:attribute`."""
+    owner = f"plugin {plugin}" if plugin else f"wmbench {__version__}"
+    module_name, colon, attribute = path.partition(":")
+    try:
+        if not colon:
+            raise PluginError(f"{path!r} is not of the form package.module:attribute")
+        target: Any = importlib.import_module(module_name)
+        for part in attribute.split("."):
+            target = getattr(target, part)
+    except Exception as error:
+        raise PluginError(
+            f"{owner} cannot load {path!r}",
+            why=f"{type(error).__name__}: {error}",
+            hint="reinstall or update the plugin",
+        ) from error
+    return target

@@ -1,0 +1,1 @@
+"""How the lab's own models are made: tokenizer, backbone, judge, encoder."""

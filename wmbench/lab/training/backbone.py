@@ -1,0 +1,177 @@
+"""Train `mini`: resumable, with a log of held-out loss. Alone on the machine, about an hour and a half on two cores."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from wmbench.lab.training.corpus import HELD_OUT_SEEDS, TRAIN_SEEDS, Example, examples
+from wmbench.lab.training.objective import BLOCK_LENGTHS, build_batch, full_attention_share, masked_loss
+from wmbench.lab.training.tokenizer import END, MASK, PAD
+from wmbench.runtime.backbones.transformer import MaskedDiffusionTransformer, TransformerShape
+from wmbench.runtime.codec import TokenizerCodec
+
+EVALUATION_RATIOS = (0.15, 0.5, 0.85, 1.0)
+
+
+class BackboneRecipe(BaseModel):
+    """Everything that decides how `mini` comes out."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    width: int = 256
+    layers: int = 4
+    heads: int = 4
+    mlp_width: int = 512
+    answer_tokens: int = 300
+    batch_size: int = 10
+    steps: int = 2450
+    learning_rate: float = 1.2e-3
+    warmup_steps: int = 100
+    weight_decay: float = 0.02
+    gradient_clip: float = 1.0
+    average_decay: float = Field(0.998, description="Exponential moving average of the weights that are shipped.")
+    seed: int = 7
+    checkpoint_every: int = 100
+    evaluate_every: int = 350
+
+
+class BackboneTrainer:
+    """One training run in one folder: `train.safetensors` (resume), `average.safetensors` (result), `log.jsonl`."""
+
+    def __init__(self, folder: Path, codec: TokenizerCodec, recipe: BackboneRecipe | None = None) -> None:
+        self.folder, self.codec, self.recipe = folder, codec, recipe or BackboneRecipe()
+        folder.mkdir(parents=True, exist_ok=True)
+        torch.manual_seed(self.recipe.seed)
+        r = self.recipe
+        self.model = MaskedDiffusionTransformer(TransformerShape(codec.size, r.width, r.layers, r.heads, r.mlp_width))
+        self.mask_id, self.pad_id = codec.id_of(MASK), codec.id_of(PAD)
+        self._initialise_output_bias()
+        self.average = {name: value.clone() for name, value in self.model.state_dict().items()}
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(), lr=r.learning_rate, betas=(0.9, 0.98), weight_decay=r.weight_decay
+        )
+        self.step = 0
+        self._resume()
+
+    def _initialise_output_bias(self) -> None:
+        """Log unigram frequencies: the model need not spend its first hundred steps learning them."""
+        counts = torch.ones(self.codec.size)
+        for example in islice(examples(self.codec, TRAIN_SEEDS, self.recipe.answer_tokens), 300):
+            counts += torch.bincount(torch.tensor(example.answer_ids), minlength=self.codec.size)
+        with torch.no_grad():
+            self.model.output_bias.copy_(torch.log(counts / counts.sum()))
+            for special in (self.mask_id, self.pad_id, self.codec.id_of(END)):
+                self.model.output_bias[special] = -12.0
+
+    def train(self, report: Callable[[str], None] = print) -> None:
+        r = self.recipe
+        stream = self._examples(skip=self.step * r.batch_size)
+        began, first = time.monotonic(), self.step
+        losses: list[float] = []
+        while self.step < r.steps:
+            for group in self.optimizer.param_groups:
+                group["lr"] = self._learning_rate()
+            rng = np.random.default_rng([r.seed, self.step])
+            full = rng.random() < full_attention_share(self.step / r.steps)
+            block = None if full else int(rng.choice(BLOCK_LENGTHS))
+            batch = build_batch(list(islice(stream, r.batch_size)), self.mask_id, self.pad_id, rng, block_length=block)
+            loss = masked_loss(self.model, batch)
+            self.optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), r.gradient_clip)
+            self.optimizer.step()
+            self._update_average()
+            losses.append(loss.item())
+            self.step += 1
+            if self.step % 20 == 0:
+                pace = (time.monotonic() - began) / (self.step - first)
+                left = (r.steps - self.step) * pace / 60
+                report(f"step {self.step}/{r.steps}  loss {np.mean(losses[-20:]):.3f}  {left:.0f} min left")
+            if self.step % r.checkpoint_every == 0 or self.step == r.steps:
+                self.save()
+            if self.step % r.evaluate_every == 0 or self.step == r.steps:
+                self._log({"step": self.step, "train": float(np.mean(losses[-100:])), **self.evaluate()})
+
+    def evaluate(self, documents: int = 16) -> dict[str, float]:
+        """Held-out loss (nats per masked token) of the averaged weights, by attention and mask ratio."""
+        held_out = list(islice(examples(self.codec, HELD_OUT_SEEDS, self.recipe.answer_tokens), documents))
+        current = {name: value.clone() for name, value in self.model.state_dict().items()}
+        self.model.load_state_dict(self.average)
+        result: dict[str, float] = {}
+        with torch.no_grad():
+            for label, block in (("block", 25), ("full", None)):
+                for ratio in EVALUATION_RATIOS:
+                    rng = np.random.default_rng(0)
+                    parts = [
+                        masked_loss(
+                            self.model,
+                            build_batch(
+                                held_out[i : i + 8], self.mask_id, self.pad_id, rng, block_length=block, ratio=ratio
+                            ),
+                            weighted=False,
+                        ).item()
+                        for i in range(0, documents, 8)
+                    ]
+                    result[f"{label}@{ratio}"] = float(np.mean(parts))
+        self.model.load_state_dict(current)
+        return result
+
+    def save(self) -> None:
+        tensors: dict[str, Tensor] = {f"model.{n}": t for n, t in self.model.state_dict().items()}
+        tensors |= {f"average.{n}": t for n, t in self.average.items()}
+        for index, state in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{index}.{n}": torch.as_tensor(t) for n, t in state.items()}
+        aside = self.folder / "train.tmp"
+        save_file({n: t.contiguous() for n, t in tensors.items()}, aside, metadata={"step": str(self.step)})
+        aside.replace(self.folder / "train.safetensors")
+        save_file({n: t.contiguous() for n, t in self.average.items()}, self.folder / "average.safetensors")
+
+    def _resume(self) -> None:
+        path = self.folder / "train.safetensors"
+        if not path.is_file():
+            return
+        from safetensors import safe_open
+
+        tensors = load_file(path)
+        with safe_open(path, framework="pt") as file:
+            self.step = int((file.metadata() or {})["step"])
+        self.model.load_state_dict({n[6:]: t for n, t in tensors.items() if n.startswith("model.")})
+        self.average = {n[8:]: t for n, t in tensors.items() if n.startswith("average.")}
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in tensors.items():
+            if name.startswith("optimizer."):
+                _, index, key = name.split(".")
+                state.setdefault(int(index), {})[key] = tensor
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state})
+
+    def _examples(self, skip: int) -> Iterator[Example]:
+        # Seeds are consumed in order, so a resumed run continues with documents it has not seen.
+        return examples(self.codec, TRAIN_SEEDS[int(skip * 1.1) :], self.recipe.answer_tokens)
+
+    def _learning_rate(self) -> float:
+        r = self.recipe
+        if self.step < r.warmup_steps:
+            return r.learning_rate * (self.step + 1) / r.warmup_steps
+        progress = (self.step - r.warmup_steps) / max(1, r.steps - r.warmup_steps)
+        return r.learning_rate * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * progress)))
+
+    def _update_average(self) -> None:
+        decay = min(self.recipe.average_decay, (1 + self.step) / (10 + self.step))
+        with torch.no_grad():
+            for name, value in self.model.state_dict().items():
+                self.average[name].lerp_(value, 1 - decay)
+
+    def _log(self, entry: dict[str, float | int]) -> None:
+        with (self.folder / "log.jsonl").open("a") as file:
+            file.write(json.dumps(entry) + "\n")

@@ -1,0 +1,101 @@
+"""`mini` and `mini-full`: the embedded backbone of the lab. One weight file, two attention patterns."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Literal
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor
+
+from wmbench.errors import ConfigError, IntegrityError
+from wmbench.runtime.backbone import Attention, Prefix, Windows
+from wmbench.runtime.backbones.transformer import MaskedDiffusionTransformer, TransformerShape
+from wmbench.runtime.codec import TokenizerCodec
+
+MASK, END, PAD, USER, ANSWER = "<|mask|>", "<|end|>", "<|pad|>", "<|user|>", "<|answer|>"
+PROMPT_LAYOUT = USER + "{prompt}" + ANSWER
+
+
+def weights_folder() -> Traversable:
+    return files("wmbench.lab") / "weights"
+
+
+def lab_codec() -> TokenizerCodec:
+    """The lab's tokenizer; needs no model."""
+    return TokenizerCodec((weights_folder() / "tokenizer.json").read_text(encoding="utf-8"), PROMPT_LAYOUT)
+
+
+class MiniConfig(BaseModel):
+    """Settings of the embedded backbone."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    attention: Literal["block", "full"] = Field(
+        "block", description="block: bidirectional inside a block, causal across blocks; full: bidirectional."
+    )
+    attention_block: int = Field(25, ge=1, description="Attention block, counted from the end of the prompt.")
+    device: str = "cpu"
+
+
+class FullMiniConfig(MiniConfig):
+    """Settings of `mini-full`."""
+
+    attention: Literal["block", "full"] = "full"
+
+
+class MiniBackbone:
+    """The trained lab model behind the `Backbone` protocol."""
+
+    def __init__(self, config: MiniConfig | None = None) -> None:
+        self.config = config = config or MiniConfig()
+        self.name = "mini" if config.attention == "block" else "mini-full"
+        self.codec = lab_codec()
+        self.device = torch.device(config.device)
+        self.mask_id = self.codec.id_of(MASK)
+        self.eos_ids = frozenset({self.codec.id_of(END)})
+        self.vocab_size = self.codec.size
+        self.banned_ids: Sequence[int] = sorted(self.codec.special_ids - self.eos_ids)
+        self.attention = Attention(config.attention_block if config.attention == "block" else None)
+        self.max_length = 1024
+        self.logit_shift = 0
+        self.model, self.fingerprint = _load_model(self.codec.size, self.device)
+
+    def hidden(self, windows: Windows) -> tuple[Tensor, list[Prefix | None]]:
+        with torch.inference_mode():
+            return self.model.hidden(windows)
+
+    def logits(self, states: Tensor) -> Tensor:
+        with torch.inference_mode():
+            return self.model.logits(states)
+
+
+def _load_model(vocab_size: int, device: torch.device) -> tuple[MaskedDiffusionTransformer, str]:
+    """fp16 on disk, fp32 in memory. The shape is read off the tensors."""
+    from safetensors.torch import load
+
+    path = weights_folder() / "mini.safetensors"
+    if not path.is_file():
+        raise ConfigError("the weights of `mini` are not installed", hint="run `wmbench lab train-backbone`")
+    raw = path.read_bytes()
+    state = {name: tensor.float() for name, tensor in load(raw).items()}
+    rows, width = state["embedding.weight"].shape
+    if rows != vocab_size:
+        raise IntegrityError("the weights of `mini` do not fit its tokenizer", why=f"{rows} rows for {vocab_size} ids")
+    shape = TransformerShape(
+        vocab_size,
+        width,
+        layers=1 + max(int(name.split(".")[1]) for name in state if name.startswith("layers.")),
+        heads=width // 64,
+        mlp_width=state["layers.0.down.weight"].shape[1],
+    )
+    with torch.device("meta"):
+        model = MaskedDiffusionTransformer(shape)
+    model.rotary = type(model.rotary)(width // shape.heads, shape.rope_theta)  # its table is not stored
+    model.load_state_dict(state, assign=True)
+    digest = hashlib.blake2b(raw, digest_size=8).hexdigest()
+    return model.eval().requires_grad_(False).to(device), digest
