@@ -65,14 +65,16 @@ class Registry(Mapping[str, Entry[Info]]):
         self._entries: dict[str, Entry[Info]] = {}
 
     def __getitem__(self, name: str) -> Entry[Info]:
-        entry, _ = self.resolve(name)
-        return entry
+        return self._entries[name] if name in self._entries else self.resolve(name)[0]
 
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._entries))
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries  # Mapping's own would raise UnknownNameError
 
     def resolve(self, name: str) -> tuple[Entry[Info], str]:
         """The entry of a name, and the argument behind its colon (empty without one)."""
@@ -123,7 +125,7 @@ class Host:
         record = PluginRecord(point.name, distribution, version)
         try:
             plugin = point.load()
-        except Exception as error:  # a plugin may raise anything at import
+        except (Exception, SystemExit) as error:  # a plugin may raise anything at import
             self._fail(record, f"import of {point.value} failed: {type(error).__name__}: {error}", error)
             return
         self.register(plugin, record)
@@ -157,7 +159,10 @@ class Host:
             manager.register(plugin, record.name)
             manager.check_pending()
             record = replace(record, hooks=tuple(c.name for c in manager.get_hookcallers(plugin) or ()))
-            found = {hook: _flatten(hook, getattr(manager.hook, hook)()) for hook in DISCOVERY_HOOKS}
+            results = {hook: getattr(manager.hook, hook)() for hook in DISCOVERY_HOOKS}
+            if silent := [hook for hook in record.hooks if not results[hook]]:  # pluggy drops None
+                raise PluginError(f"hook {silent[0]} returned nothing, expected a list")
+            found = {hook: _flatten(hook, results[hook]) for hook in DISCOVERY_HOOKS}
             self._check_conflicts(found, record)
         except Exception as error:  # registration code is foreign code
             message = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
@@ -196,7 +201,7 @@ class Host:
                     f"command {name!r} is already registered by {self.commands[name][2]}; {record} is refused"
                 )
 
-    def _fail(self, record: PluginRecord, why: str, cause: Exception) -> None:
+    def _fail(self, record: PluginRecord, why: str, cause: BaseException) -> None:
         if self.strict:
             raise PluginError(
                 f"plugin {record} does not load", why=why, hint=f"unset {STRICT_VARIABLE} to go on without it"

@@ -131,6 +131,12 @@ class RunHooks:
         commit = self._call("decode_step", step=step)
         if not isinstance(commit, Commit):
             raise self._refuse("decode_step", f"expected a Commit, got {type(commit).__name__}")
+        filled, given_back = (commit.rows, commit.columns, commit.tokens), (commit.remask_rows, commit.remask_columns)
+        for arrays in (filled, given_back):
+            if any(not isinstance(a, np.ndarray) or a.ndim != 1 or a.dtype.kind != "i" for a in arrays):
+                raise self._refuse("decode_step", "a Commit holds flat arrays of integers")
+            if len({len(a) for a in arrays}) > 1:
+                raise self._refuse("decode_step", "rows, columns and tokens of a Commit differ in length")
         return commit
 
     def features(self, texts: Sequence[str], context: TextContext) -> Features:
@@ -155,7 +161,7 @@ class RunHooks:
             raise self._refuse("detect", f"expected {len(views.scores)} Verdicts")
         if any(not 0 < v.p_value <= 1 for v in verdicts):
             raise self._refuse("detect", "a p-value lies outside (0, 1]")
-        return verdicts  # type: ignore[no-any-return]
+        return verdicts
 
     def attack(self, texts: Sequence[AttackInput], context: AttackContext) -> Sequence[Attacked]:
         self.require("attack", "attack texts")
@@ -164,4 +170,4 @@ class RunHooks:
             raise self._refuse("attack", f"expected {len(texts)} Attacked")
         if any((r.text is None) == (r.error is None) for r in results):
             raise self._refuse("attack", "every result has either a text or an error")
-        return results  # type: ignore[no-any-return]
+        return results

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pickle
@@ -59,7 +60,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, failing: str, monkey
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(*((os, "fsync") if failing == "fsync" else (Path, "replace")), full)
+    monkeypatch.setattr(os if failing == "fsync" else Path, failing, full)
     with pytest.raises(IntegrityError, match="No space left"):
         Calibration(np.zeros((2, 1)), ("a",)).save(path)
     assert path.read_bytes() == before
@@ -71,12 +72,12 @@ def test_every_truncation_and_flipped_byte_is_noticed(tmp_path: Path) -> None:
     saved = Calibration(np.arange(6.0).reshape(3, 2), ("a", "b"), METADATA)
     saved.save(path)
     data = path.read_bytes()
-    for cut in range(0, len(data), 7):
+    for cut in range(0, len(data), 17):
         path.write_bytes(data[:cut])
         with pytest.raises(IntegrityError):
             Calibration.load(path)
     unnoticed = 0
-    for i in range(len(data)):
+    for i in range(0, len(data), 3):
         path.write_bytes(data[:i] + bytes([data[i] ^ 0x20]) + data[i + 1 :])
         try:
             loaded = Calibration.load(path)
@@ -86,19 +87,52 @@ def test_every_truncation_and_flipped_byte_is_noticed(tmp_path: Path) -> None:
         assert np.array_equal(loaded.null_scores, saved.null_scores)
         assert loaded.metadata == METADATA
         assert loaded.views == saved.views
-    assert unnoticed < len(data) / 4
+    assert unnoticed < len(data) / 12
 
 
-def test_pickled_arrays_and_other_files_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "evil.npz"
-    np.savez(path, null_scores=np.array([object()], dtype=object))
-    with pytest.raises(IntegrityError):
+class Executed(Exception):
+    pass
+
+
+class Payload:
+    """Unpickling it runs code."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return exec, (f"raise __import__({__name__!r}, fromlist=['x']).Executed",)
+
+
+def test_a_pickle_is_never_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An otherwise perfect file whose scores are a pickled object."""
+    scores = io.BytesIO()
+    np.save(scores, np.array([Payload()], dtype=object), allow_pickle=True)
+    monkeypatch.setattr("wmbench.detection.archive._npy_bytes", lambda _: scores.getvalue())
+    example().save(tmp_path / "evil.npz")
+    with pytest.raises(IntegrityError, match="allow_pickle=False"):
+        Calibration.load(tmp_path / "evil.npz")
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.npz"
+    np.savez(path, null_scores=np.zeros((3, 2)))
+    with pytest.raises(IntegrityError, match=r"metadata\.json"):
         Calibration.load(path)
     path.write_bytes(pickle.dumps({"null_scores": 1}))
     with pytest.raises(IntegrityError, match="damaged"):
         Calibration.load(path)
     with pytest.raises(IntegrityError, match="No such file"):
         Calibration.load(tmp_path / "none.npz")
+
+
+def test_changed_scores_are_noticed_even_with_a_right_checksum_of_the_zip(tmp_path: Path) -> None:
+    path = tmp_path / "c.npz"
+    example().save(path)
+    with zipfile.ZipFile(path) as archive:
+        metadata = archive.read("metadata.json")
+    np.savez(path, null_scores=np.zeros((50, 3)))
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("metadata.json", metadata)
+    with pytest.raises(IntegrityError, match="changed after it was written"):
+        Calibration.load(path)
 
 
 def test_another_schema_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

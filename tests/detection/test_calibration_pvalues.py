@@ -40,7 +40,7 @@ def naive_min_p(nulls: Matrix, text: Matrix) -> float:
     smallest = [
         min(sum(other >= pool[i, v] for other in pool[:, v]) for v in range(pool.shape[1])) for i in range(len(pool))
     ]
-    return sum(s <= smallest[-1] for s in smallest) / len(pool)
+    return sum(int(s <= smallest[-1]) for s in smallest) / len(pool)
 
 
 # --- golden ------------------------------------------------------------------------------------------------------
@@ -135,6 +135,20 @@ def test_ranges(data: tuple[Matrix, Matrix]) -> None:
     assert not np.signbit(scan.s_rob).any(), "-0.0 would be printed"
 
 
+@given(hnp.arrays(np.float64, SHAPES.map(lambda s: (s[0] + 1, s[1])), elements=COARSE | FINE))
+def test_both_rules_are_exact_in_every_pool(pool: Matrix) -> None:
+    """The reason behind Proposition 1, with no chance involved: judge each text of a pool by all the others. At most a
+    share alpha of them has p_scan <= alpha; the `min_p` of a text is exactly the share that is no less extreme."""
+    judges = [(calibration(np.delete(pool, i, axis=0)), pool[i : i + 1]) for i in range(len(pool))]
+    p_scan = np.array([nulls.scan(text).p_scan[0] for nulls, text in judges])
+    min_p = np.array([nulls.min_p(text)[0] for nulls, text in judges])
+    for alpha in (*p_scan, *min_p):
+        assert np.sum(p_scan <= alpha) <= alpha * len(pool) + 1e-9
+    for p in min_p:
+        assert np.sum(min_p <= p) == round(p * len(pool))
+    assert (min_p <= p_scan).all(), "min-p is the sharper rule"
+
+
 @given(pools(), st.integers(0, 3), st.floats(0.0, 5.0))
 def test_a_larger_score_never_raises_p(data: tuple[Matrix, Matrix], view: int, increase: float) -> None:
     nulls, texts = data
@@ -143,6 +157,7 @@ def test_a_larger_score_never_raises_p(data: tuple[Matrix, Matrix], view: int, i
     pool = calibration(nulls)
     assert (pool.p_values(raised) <= pool.p_values(texts)).all()
     assert (pool.scan(raised).p_scan <= pool.scan(texts).p_scan).all()
+    assert (pool.min_p(raised) <= pool.min_p(texts)).all()
 
 
 @given(pools(), st.randoms(use_true_random=False))
@@ -160,8 +175,8 @@ def test_orders_do_not_matter(data: tuple[Matrix, Matrix], random: Any) -> None:
 @given(pools())
 def test_only_ranks_matter(data: tuple[Matrix, Matrix]) -> None:
     nulls, texts = data
-    _, ranks = np.unique(np.vstack([nulls, texts]), return_inverse=True)
-    ranks = ranks.reshape(-1, nulls.shape[1]).astype(np.float64)
+    _, inverse = np.unique(np.vstack([nulls, texts]), return_inverse=True)
+    ranks = inverse.reshape(-1, nulls.shape[1]).astype(np.float64)
     pool, ranked = calibration(nulls), calibration(ranks[: len(nulls)])
     assert np.array_equal(pool.p_values(texts), ranked.p_values(ranks[len(nulls) :]))
     assert np.array_equal(pool.min_p(texts), ranked.min_p(ranks[len(nulls) :]))
@@ -230,7 +245,7 @@ def test_scores_that_are_not_numbers_are_refused_and_named() -> None:
     nulls = np.zeros((5, 2))
     pool = calibration(nulls)
     for judge in (pool.p_values, pool.scan, pool.min_p):
-        with pytest.raises(CalibrationError, match="1 of 3 texts.*\n.*text 2, view 'size 1'"):
+        with pytest.raises(CalibrationError, match=r"1 of 3 texts.*\n.*text 2, view 'size 1'"):
             judge(np.array([[0.0, 0.0], [0.0, 0.0], [0.0, np.nan]]))
     nulls[3, 0] = np.nan
     with pytest.raises(CalibrationError, match="null text 3, view 'size 0'"):

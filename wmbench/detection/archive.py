@@ -11,7 +11,6 @@ import json
 import os
 import secrets
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -29,14 +28,12 @@ def write_archive(
     path: str | os.PathLike[str], arrays: Mapping[str, npt.NDArray[Any]], metadata: Mapping[str, Any]
 ) -> None:
     members = {f"{name}.npy": _npy_bytes(array) for name, array in arrays.items()}
-    digests = {name: hashlib.sha256(data).hexdigest() for name, data in members.items()}
-    document = {**metadata, "sha256": digests}
-    members[_METADATA] = json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False).encode()
+    document = {**metadata, "sha256": _digests(members)}
+    members[_METADATA] = json.dumps(document, indent=1, ensure_ascii=False).encode()
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(buffer, "w") as archive:
         for name, data in members.items():
-            # A ZipInfo has a constant date: equal content gives equal bytes.
-            archive.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED)
+            archive.writestr(zipfile.ZipInfo(name), data)  # its date is constant: equal content, equal bytes
     _replace(Path(path), buffer.getvalue())
 
 
@@ -46,19 +43,25 @@ def read_archive(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, Any]]:
         with zipfile.ZipFile(path) as archive:
             members = {name: archive.read(name) for name in archive.namelist()}
         metadata = json.loads(members.pop(_METADATA))
-        digests = metadata.pop("sha256")
-        if digests != {name: hashlib.sha256(data).hexdigest() for name, data in members.items()}:
-            raise IntegrityError("the file was changed after it was written", where=where, hint=hint)
-        arrays = {
-            name.removesuffix(".npy"): np.load(io.BytesIO(data), allow_pickle=False) for name, data in members.items()
-        }
+        intact = metadata.pop("sha256") == _digests(members)
+        arrays = {name.removesuffix(".npy"): _array(data) for name, data in members.items()}
     except OSError as error:
         raise IntegrityError("the file cannot be read", where=where, why=error.strerror, hint=hint) from error
-    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, AttributeError, EOFError) as error:
+    except Exception as error:  # a damaged zip, JSON or npy can raise almost anything
         raise IntegrityError(
             "the file is damaged or of another kind", where=where, why=str(error), hint=hint
         ) from error
+    if not intact:
+        raise IntegrityError("the file was changed after it was written", where=where, hint=hint)
     return arrays, metadata
+
+
+def _digests(members: Mapping[str, bytes]) -> dict[str, str]:
+    return {name: hashlib.sha256(data).hexdigest() for name, data in members.items()}
+
+
+def _array(data: bytes) -> npt.NDArray[Any]:
+    return np.asarray(np.load(io.BytesIO(data), allow_pickle=False))
 
 
 def _npy_bytes(array: npt.NDArray[Any]) -> bytes:

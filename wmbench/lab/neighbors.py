@@ -1,7 +1,7 @@
 """Members that do not go with the words beside a gap.
 
 Authors promise that a member fits every frame of its class; three small clashes slip through so easily that the program
-takes the member out of that one gap: a doubled word, "pick up it", and "make a note of in".
+takes the member out of that one gap: a doubled word, "pick up it", and "make a note of on".
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from wmbench.lab.language import EquivalenceClass, Slot
 
 PARTICLES = {"up", "out", "off", "down", "away", "back", "aside", "apart", "together"}
 PRONOUNS = {"it", "them", "itself", "themselves"}
-PREPOSITIONS = {"of", "on", "in", "at", "for", "with", "from", "by", "before", "after", "during", "into", "about"}
+PREPOSITIONS = {"of", "on", "in", "at", "for", "with", "from", "by", "before", "after", "during", "into", "than"}
+DANGLING = {"of", "for", "with", "to", "from", "into"}  # at the end of a verb: "work with", "go for"
 ARTICLES = {"a", "an", "the", "your"}
 
 
@@ -58,4 +59,4 @@ def fits(member: str, left: str, right: str) -> bool:
         return False
     if right in PRONOUNS and last in PARTICLES:
         return False
-    return not (last == "of" and right in PREPOSITIONS)
+    return not (last in DANGLING and right in PREPOSITIONS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -16,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from wmbench.lab.training.corpus import HELD_OUT_SEEDS, TRAIN_SEEDS, Example, examples
-from wmbench.lab.training.objective import BLOCK_LENGTHS, build_batch, full_attention_share, masked_loss
+from wmbench.lab.training.objective import BLOCK_LENGTHS, Layout, build_batch, layout_odds, masked_loss
 from wmbench.lab.training.tokenizer import END, MASK, PAD
 from wmbench.runtime.backbones.transformer import MaskedDiffusionTransformer, TransformerShape
 from wmbench.runtime.codec import TokenizerCodec
@@ -35,7 +36,7 @@ class BackboneRecipe(BaseModel):
     mlp_width: int = 512
     answer_tokens: int = 300
     batch_size: int = 10
-    steps: int = 2450
+    steps: int = 2150
     learning_rate: float = 1.2e-3
     warmup_steps: int = 100
     weight_decay: float = 0.02
@@ -78,30 +79,33 @@ class BackboneTrainer:
         r = self.recipe
         stream = self._examples(skip=self.step * r.batch_size)
         began, first = time.monotonic(), self.step
-        losses: list[float] = []
+        losses: dict[str, list[float]] = defaultdict(list)
         while self.step < r.steps:
-            for group in self.optimizer.param_groups:
-                group["lr"] = self._learning_rate()
+            for parameters in self.optimizer.param_groups:
+                parameters["lr"] = self._learning_rate()
             rng = np.random.default_rng([r.seed, self.step])
-            full = rng.random() < full_attention_share(self.step / r.steps)
-            block = None if full else int(rng.choice(BLOCK_LENGTHS))
-            batch = build_batch(list(islice(stream, r.batch_size)), self.mask_id, self.pad_id, rng, block_length=block)
+            odds = layout_odds(self.step / r.steps)
+            layout: Layout = list(odds)[int(rng.choice(len(odds), p=list(odds.values())))]
+            block = int(rng.choice(BLOCK_LENGTHS))
+            group = list(islice(stream, r.batch_size))
+            batch = build_batch(group, self.mask_id, self.pad_id, rng, layout=layout, block_length=block)
             loss = masked_loss(self.model, batch)
             self.optimizer.zero_grad(set_to_none=True)
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), r.gradient_clip)
             self.optimizer.step()
             self._update_average()
-            losses.append(loss.item())
+            losses[layout].append(loss.item())
             self.step += 1
             if self.step % 20 == 0:
                 pace = (time.monotonic() - began) / (self.step - first)
                 left = (r.steps - self.step) * pace / 60
-                report(f"step {self.step}/{r.steps}  loss {np.mean(losses[-20:]):.3f}  {left:.0f} min left")
+                recent = "  ".join(f"{k} {np.mean(v[-8:]):.2f}" for k, v in losses.items())
+                report(f"step {self.step}/{r.steps}  {recent}  {left:.0f} min left")
             if self.step % r.checkpoint_every == 0 or self.step == r.steps:
                 self.save()
             if self.step % r.evaluate_every == 0 or self.step == r.steps:
-                self._log({"step": self.step, "train": float(np.mean(losses[-100:])), **self.evaluate()})
+                self._log({"step": self.step, **self.evaluate()})
 
     def evaluate(self, documents: int = 16) -> dict[str, float]:
         """Held-out loss (nats per masked token) of the averaged weights, by attention and mask ratio."""
@@ -110,20 +114,21 @@ class BackboneTrainer:
         self.model.load_state_dict(self.average)
         result: dict[str, float] = {}
         with torch.no_grad():
-            for label, block in (("block", 25), ("full", None)):
+            layouts: tuple[Layout, ...] = ("block", "full")
+            for layout in layouts:
                 for ratio in EVALUATION_RATIOS:
                     rng = np.random.default_rng(0)
                     parts = [
                         masked_loss(
                             self.model,
                             build_batch(
-                                held_out[i : i + 8], self.mask_id, self.pad_id, rng, block_length=block, ratio=ratio
+                                held_out[i : i + 8], self.mask_id, self.pad_id, rng, layout=layout, ratio=ratio
                             ),
                             weighted=False,
                         ).item()
                         for i in range(0, documents, 8)
                     ]
-                    result[f"{label}@{ratio}"] = float(np.mean(parts))
+                    result[f"{layout}@{ratio}"] = float(np.mean(parts))
         self.model.load_state_dict(current)
         return result
 

@@ -1,11 +1,16 @@
-"""Block diffusion in one forward: a clean and a noised copy of each answer, attended so that every block is
-predicted from its own noised tokens and the clean blocks before it. Full attention is the case of one block.
+"""Training batches: block diffusion, full-attention masked diffusion, and next-token prediction.
+
+Block diffusion in one forward: a clean and a noised copy of each answer, attended so that every block is predicted from
+its own noised tokens and the clean blocks before it. A mask carries no content, so a small model that only ever
+predicts masks stays at unigram level for a long time (measured: 0.7 million tokens); next-token prediction, where every
+position carries loss, gets it off the ground, so early batches are causal.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -20,10 +25,18 @@ BLOCK_LENGTHS = (5, 10, 16, 20, 25, 25, 25, 25, 32, 50, 100)
 """The default block of 25 most often; others so that the model also serves other geometries."""
 
 
-def full_attention_share(progress: float) -> float:
-    """Share of batches with full attention. They cost a third of a block batch (no clean copy), so the language is
-    learnt mostly on them first, and block geometry later."""
-    return 0.7 if progress < 0.35 else 0.25
+Layout = Literal["causal", "full", "block", "block causal"]
+"""causal: next token. full: one noised copy. block: clean and noised copy. block causal: the same with a causal clean
+copy, which then carries a next-token loss at no extra cost of the trunk."""
+
+
+def layout_odds(progress: float) -> dict[Layout, float]:
+    """What kind of batch comes next. A block batch costs almost three times a full or causal one."""
+    if progress < 0.15:
+        return {"causal": 0.7, "full": 0.3, "block": 0.0, "block causal": 0.0}
+    if progress < 0.5:
+        return {"causal": 0.15, "full": 0.35, "block": 0.25, "block causal": 0.25}
+    return {"causal": 0.0, "full": 0.25, "block": 0.6, "block causal": 0.15}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +48,7 @@ class TrainingBatch:
     mask: Tensor
     """[B, 1, L, L] True where a query may look"""
     target_index: Tensor
-    """[n] flat indices into B * L of the masked positions"""
+    """[n] flat indices into B * L of the positions that carry loss"""
     targets: Tensor
     """[n]"""
     weights: Tensor
@@ -53,36 +66,43 @@ def build_batch(
     pad_id: int,
     rng: np.random.Generator,
     *,
-    block_length: int | None,
+    layout: Layout,
+    block_length: int = 25,
     ratio: float | None = None,
 ) -> TrainingBatch:
-    """`block_length` None is full attention. A fixed `ratio` is for evaluation."""
+    """A batch of one layout. A fixed mask `ratio` is for evaluation."""
     answers = np.array([example.answer_ids for example in examples], dtype=np.int64)  # [B, N]
     batch, length = answers.shape
-    widest = max(len(example.prompt_ids) for example in examples)
-    prompts = np.full((batch, widest), pad_id, dtype=np.int64)
     prompt_lengths = np.array([len(example.prompt_ids) for example in examples])
+    widest = int(prompt_lengths.max())
+    prompts = np.full((batch, widest), pad_id, dtype=np.int64)
     for i, example in enumerate(examples):
         prompts[i, : prompt_lengths[i]] = example.prompt_ids
-    noised, weights = _noise(answers, mask_id, rng, block_length, ratio)
 
-    columns = np.arange(length)
-    copies = [noised] if block_length is None else [answers, noised]
+    copies, targets = [], list[tuple[IntArray, IntArray, IntArray, np.ndarray]]()  # (row, column, token, weight)
+    if layout != "full":
+        copies.append(answers)
+        if layout != "block":
+            rows, cols = np.nonzero(np.ones((batch, length - 1), dtype=bool))
+            weight = np.full(len(rows), 1.0 if layout == "causal" else 0.5)
+            targets.append((rows, widest + cols, answers[rows, cols + 1], weight))
+    if layout != "causal":
+        noised, weights = _noise(answers, mask_id, rng, None if layout == "full" else block_length, ratio)
+        rows, cols = np.nonzero(noised == mask_id)
+        targets.append((rows, widest + len(copies) * length + cols, answers[rows, cols], weights[rows, cols]))
+        copies.append(noised)
+
     ids = np.concatenate([prompts, *copies], axis=1)
-    answer_positions = prompt_lengths[:, None] + columns
+    answer_positions = prompt_lengths[:, None] + np.arange(length)
     positions = np.concatenate([np.tile(np.arange(widest), (batch, 1)), *[answer_positions] * len(copies)], axis=1)
-    mask = _attention_mask(prompt_lengths, widest, length, block_length)
-
-    begin = widest + (len(copies) - 1) * length
-    rows, cols = np.nonzero(noised == mask_id)
-    total = ids.shape[1]
+    rows, columns, tokens, weights = (np.concatenate(part) for part in zip(*targets, strict=True))
     return TrainingBatch(
         torch.from_numpy(ids),
         torch.from_numpy(positions),
-        mask,
-        torch.from_numpy(rows * total + begin + cols),
-        torch.from_numpy(answers[rows, cols]),
-        torch.from_numpy(weights[rows, cols].astype(np.float32)),
+        _attention_mask(prompt_lengths, widest, length, layout, block_length),
+        torch.from_numpy(rows * ids.shape[1] + columns),
+        torch.from_numpy(tokens),
+        torch.from_numpy(weights.astype(np.float32)),
     )
 
 
@@ -112,30 +132,30 @@ def _noise(
     return np.where(hidden, mask_id, answers), weights
 
 
-def _attention_mask(prompt_lengths: IntArray, widest: int, length: int, block_length: int | None) -> Tensor:
-    """[B, 1, L, L] over (prompt, clean, noised), or (prompt, noised) for full attention."""
-    batch = len(prompt_lengths)
+def _attention_mask(prompt_lengths: IntArray, widest: int, length: int, layout: Layout, block_length: int) -> Tensor:
+    """[B, 1, L, L] over the prompt and the copies; everybody sees the prompt, and under full attention it sees all."""
     prompt_keys = torch.arange(widest)[None, :] < torch.from_numpy(prompt_lengths)[:, None]  # [B, P]
-    if block_length is None:
-        keys = torch.cat([prompt_keys, torch.ones(batch, length, dtype=torch.bool)], 1)
-        return keys[:, None, None, :].expand(batch, 1, widest + length, widest + length)
     block = torch.arange(length) // block_length
-    clean_to_clean = block[:, None] >= block[None, :]
-    noised_to_clean = block[:, None] > block[None, :]
-    noised_to_noised = block[:, None] == block[None, :]
-    nothing = torch.zeros(length, length, dtype=torch.bool)
-    answer_rows = torch.cat(
-        [torch.cat([clean_to_clean, nothing], 1), torch.cat([noised_to_clean, noised_to_noised], 1)], 0
-    )
-    total = widest + 2 * length
-    mask = torch.zeros(batch, total, total, dtype=torch.bool)
-    mask[:, :, :widest] = prompt_keys[:, None, :]  # everybody sees the prompt; the prompt sees only itself
+    later_or_same = torch.ones(length, length, dtype=torch.bool).tril()
+    if layout == "full":
+        answer_rows = torch.ones(length, length, dtype=torch.bool)
+    elif layout == "causal":
+        answer_rows = later_or_same
+    else:
+        clean_to_clean = later_or_same if layout == "block causal" else block[:, None] >= block[None, :]
+        nothing = torch.zeros(length, length, dtype=torch.bool)
+        noised_to_both = [block[:, None] > block[None, :], block[:, None] == block[None, :]]
+        answer_rows = torch.cat([torch.cat([clean_to_clean, nothing], 1), torch.cat(noised_to_both, 1)], 0)
+    total = widest + len(answer_rows)
+    mask = torch.zeros(len(prompt_lengths), total, total, dtype=torch.bool)
+    mask[:, :, :widest] = prompt_keys[:, None, :]
+    mask[:, :widest, widest:] = layout == "full"
     mask[:, widest:, widest:] = answer_rows
     return mask[:, None]
 
 
 def masked_loss(model: MaskedDiffusionTransformer, batch: TrainingBatch, *, weighted: bool = True) -> Tensor:
-    """Mean cross-entropy at the masked positions; logits are computed nowhere else."""
+    """Mean cross-entropy at the target positions; logits are computed nowhere else."""
     states = model(batch.ids, batch.positions, batch.mask)
     wanted = states.flatten(0, 1)[batch.target_index]
     losses = F.cross_entropy(model.logits(wanted), batch.targets, reduction="none")

@@ -1,0 +1,203 @@
+"""One scheme per run; whatever goes wrong in its hooks is named with plugin, version and hook."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from wmbench import hookimpl
+from wmbench.detection import Calibration
+from wmbench.errors import CalibrationError, ConfigError, PluginError
+from wmbench.host import PluginRecord
+from wmbench.run_hooks import RunHooks
+from wmbench.runtime.backbones.tiny import ToyCodec
+from wmbench.types import (
+    AttackContext,
+    Attacked,
+    AttackInput,
+    Commit,
+    Evidence,
+    Features,
+    Sample,
+    TextContext,
+    Verdict,
+    Views,
+)
+
+RECORD = PluginRecord("mine", "my-dist", "4.5")
+CODEC = ToyCodec(61)
+CONTEXT = TextContext(alpha=0.1)
+VIEWS = Views(("a", "b"), np.array([[3.0, 0.0], [0.0, 0.0]]))
+FEATURES = Features.pack([np.array([3, 4]), np.array([5])], [2, 1])
+ITEMS = [AttackInput("x", "one"), AttackInput("y", "two")]
+
+
+def plugin_with(**hooks: Callable[..., Any]) -> object:
+    return type("Mine", (), {name: hookimpl(staticmethod(function)) for name, function in hooks.items()})()
+
+
+def hooks_with(**hooks: Callable[..., Any]) -> RunHooks:
+    return RunHooks(plugin_with(decode_step=lambda step: Commit.of(), **hooks), RECORD, codec=CODEC)
+
+
+CALLS: dict[str, Callable[[RunHooks], Any]] = {
+    "begin": lambda hooks: hooks.begin(Sample("s", "p")),
+    "decode_step": lambda hooks: hooks.decode_step(None),  # type: ignore[arg-type]
+    "features": lambda hooks: hooks.features(["one", "two"], CONTEXT),
+    "score": lambda hooks: hooks.score(FEATURES, None, CONTEXT),
+    "detect": lambda hooks: hooks.detect(VIEWS, None, CONTEXT),
+    "attack": lambda hooks: hooks.attack(ITEMS, AttackContext(0, CODEC)),
+}
+
+
+def raising(error: Exception) -> dict[str, Callable[..., Any]]:
+    def fail(*arguments: Any) -> Any:
+        raise error
+
+    return {
+        "begin": lambda sample: fail(),
+        "decode_step": lambda step: fail(),
+        "features": lambda texts: fail(),
+        "score": lambda features: fail(),
+        "detect": lambda views: fail(),
+        "attack": lambda texts: fail(),
+    }
+
+
+@pytest.mark.parametrize("hook", CALLS)
+def test_error_in_a_hook_is_named(hook: str) -> None:
+    hooks = RunHooks(plugin_with(**{hook: raising(ZeroDivisionError("by zero"))[hook]}), RECORD, codec=CODEC)
+    with pytest.raises(PluginError) as caught:
+        CALLS[hook](hooks)
+    assert caught.value.exit_code == 3
+    for part in ("mine (my-dist 4.5)", f"hook {hook}", "ZeroDivisionError: by zero"):
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("hook", CALLS)
+def test_deliberate_error_keeps_its_kind_and_says_where(hook: str) -> None:
+    hooks = RunHooks(plugin_with(**{hook: raising(ConfigError("no key"))[hook]}), RECORD, codec=CODEC)
+    with pytest.raises(ConfigError, match="no key") as caught:
+        CALLS[hook](hooks)
+    assert caught.value.exit_code == 2
+    assert caught.value.where == f"plugin mine (my-dist 4.5), hook {hook}"
+
+
+def verdict(p: float) -> Verdict:
+    return Verdict(p, 1.0, True, 0.1, "a", "test")
+
+
+NONSENSE: list[tuple[str, Any]] = [
+    ("decode_step", "tokens"),
+    ("features", [[1, 2], [3]]),
+    ("features", Features.pack([np.array([3])], [1])),
+    ("score", np.zeros((2, 1))),
+    ("score", Views(("a",), np.zeros(2))),
+    ("score", Views(("a",), np.zeros((3, 1)))),
+    ("score", Views((), np.zeros((2, 0)))),
+    ("score", Views(("a",), np.array([[1.0], [np.nan]]))),
+    ("detect", [verdict(0.5)]),
+    ("detect", [0.5, 0.5]),
+    ("detect", [verdict(0.5), verdict(0.0)]),
+    ("detect", [verdict(0.5), verdict(1.5)]),
+    ("detect", [verdict(0.5), verdict(float("nan"))]),
+    ("attack", [Attacked("one")]),
+    ("attack", ["one", "two"]),
+    ("attack", [Attacked("one"), Attacked(None)]),
+    ("attack", [Attacked("one"), Attacked("two", "but also an error")]),
+]
+
+
+@pytest.mark.parametrize(("hook", "result"), NONSENSE, ids=[f"{hook}-{i}" for i, (hook, _) in enumerate(NONSENSE)])
+def test_wrong_shape_is_refused(hook: str, result: Any) -> None:
+    hooks = RunHooks(plugin_with(**{hook: lambda: result}), RECORD, codec=CODEC)
+    with pytest.raises(PluginError) as caught:
+        CALLS[hook](hooks)
+    for part in ("mine (my-dist 4.5)", f"hook {hook}"):
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("hook", ["decode_step", "score", "attack"])
+def test_missing_hook_is_an_error(hook: str) -> None:
+    hooks = RunHooks(plugin_with(begin=lambda: 1), RECORD, codec=CODEC)
+    with pytest.raises((ConfigError, PluginError), match="mine"):
+        CALLS[hook](hooks)
+
+
+def test_plugin_without_hooks_is_refused() -> None:
+    with pytest.raises(PluginError, match="implements no run hook"):
+        RunHooks(object(), RECORD)
+
+
+@pytest.mark.parametrize("hooks", [{"decode_steps": lambda step: None}, {"decode_step": lambda step, key: None}])
+def test_unknown_hook_or_argument_is_refused(hooks: dict[str, Callable[..., Any]]) -> None:
+    with pytest.raises(PluginError, match="does not fit the hooks"):
+        RunHooks(plugin_with(**hooks), RECORD)
+
+
+# --- defaults --------------------------------------------------------------------------------------------------
+
+
+def test_default_features_are_token_ids() -> None:
+    features = hooks_with().features(["w7 w8", ""], CONTEXT)
+    assert features.of(0).tolist() == [7, 8]
+    assert features.lengths.tolist() == [2, 0]
+
+
+def test_default_verdict_is_empirical() -> None:
+    """19 nulls, two views: the smallest p is 2/20."""
+    nulls = np.stack([np.linspace(0, 1, 19), np.linspace(0, 1, 19)], axis=1)
+    spans = (Evidence(0, 2, 1.5),)
+    views = Views(VIEWS.names, VIEWS.scores, ({"a": spans, "b": ()}, {}))
+    best, worst = hooks_with().detect(views, Calibration(nulls, ("a", "b")), CONTEXT)
+    assert (best.p_value, best.detected, best.view, best.evidence) == (2 / 20, True, "a", spans)
+    assert best.score == pytest.approx(np.log(10))
+    assert best.details["raw_score"] == 3.0
+    assert (worst.p_value, worst.score, worst.detected) == (1.0, 0.0, False)
+    assert best.method == "empirical add-one, Bonferroni over 2 views"
+
+
+def test_default_verdict_refuses_what_it_cannot_resolve() -> None:
+    nulls = np.zeros((18, 2))
+    with pytest.raises(CalibrationError, match="can never be reached"):
+        hooks_with().detect(VIEWS, Calibration(nulls, ("a", "b")), CONTEXT)
+    with pytest.raises(CalibrationError, match="different views"):
+        hooks_with().detect(VIEWS, Calibration(np.zeros((99, 2)), ("a", "c")), CONTEXT)
+    with pytest.raises(ConfigError, match="needs a calibration"):
+        hooks_with().detect(VIEWS, None, CONTEXT)
+
+
+def test_own_hooks_replace_the_defaults() -> None:
+    own = [verdict(0.5), verdict(0.25)]
+    hooks = hooks_with(detect=lambda views: own, features=lambda texts: FEATURES)
+    assert hooks.detect(VIEWS, None, CONTEXT) == own
+    assert hooks.features(["one", "two"], CONTEXT) is FEATURES
+
+
+# --- observers -------------------------------------------------------------------------------------------------
+
+
+class Watcher:
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    @hookimpl(wrapper=True)
+    def begin(self, sample: Sample) -> Any:
+        state = yield
+        self.seen.append((sample.id, state))
+        return state
+
+
+def test_observers_wrap_the_scheme() -> None:
+    first, second = Watcher(), Watcher()
+    hooks = RunHooks(plugin_with(begin=lambda sample: "state"), RECORD, observers=[first, second])
+    assert hooks.begin(Sample("s", "p")) == "state"
+    assert first.seen == second.seen == [("s", "state")]
+
+
+def test_observers_may_not_decide() -> None:
+    with pytest.raises(PluginError, match="observers may only wrap"):
+        RunHooks(plugin_with(begin=lambda: 1), RECORD, observers=[plugin_with(begin=lambda: 2)])

@@ -1,0 +1,180 @@
+"""What the loop guarantees: sound commits only, EOS rules, position policies, forks, bounded re-masking."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from wmbench.errors import ConfigError, PluginError
+from wmbench.runtime.backbones.tiny import TinyBackbone, TinyConfig
+from wmbench.runtime.engine import Engine
+from wmbench.runtime.loop import decode, make_engine
+from wmbench.runtime.settings import Decoding
+from wmbench.runtime.step import Step
+from wmbench.types import Commit, Generation, Sample
+
+DECODING = Decoding(max_new_tokens=20, block_length=10)
+
+
+@pytest.fixture(params=["full", "block"])
+def backbone(request: pytest.FixtureRequest) -> TinyBackbone:
+    return TinyBackbone(TinyConfig(attention=request.param))
+
+
+def generate(
+    backbone: TinyBackbone, decide: Callable[[Step], Commit] = Step.commit, decoding: Decoding = DECODING, n: int = 3
+) -> list[Generation]:
+    samples = [Sample(f"s{i}", "w8 w9 " * (i + 1)) for i in range(n)]
+    done = {g.sample.id: g for g in decode(samples, make_engine(backbone, decoding), decoding, decide)}
+    return [done[s.id] for s in samples]
+
+
+def test_every_mask_is_filled_and_no_banned_id_appears(backbone: TinyBackbone) -> None:
+    for generation in generate(backbone, decoding=Decoding(max_new_tokens=60, temperature=3.0), n=6):
+        assert len(generation.token_ids) == 60
+        assert not set(generation.token_ids) & set(backbone.banned_ids)
+
+
+def test_rows_leave_and_join_as_they_finish(backbone: TinyBackbone) -> None:
+    seen: list[set[str]] = []
+
+    def watch(step: Step) -> Commit:
+        seen.append({row.sample.id for row in step.rows})
+        return step.commit()
+
+    samples = [Sample(f"s{i}", "w5") for i in range(5)]
+    decoding = Decoding(max_new_tokens=12, schedule="origin")  # rows take different numbers of steps
+    done = list(decode(samples, Engine(backbone), decoding, watch, batch_size=2))
+    assert len(done) == 5
+    assert max(len(ids) for ids in seen) == 2
+    assert any(not a <= b and a & b for a, b in pairwise(seen))  # one left, its neighbour stayed
+
+
+def test_eos_rules(backbone: TinyBackbone) -> None:
+    eos = next(iter(backbone.eos_ids))
+
+    def force_eos(step: Step) -> Commit:
+        commit = step.commit()
+        return Commit(commit.rows, commit.columns, np.full_like(commit.tokens, eos))
+
+    assert all(len(g.token_ids) == 20 for g in generate(backbone, force_eos))
+    stopped = generate(backbone, force_eos, Decoding(max_new_tokens=20, positions="left_to_right", eos="stop"))
+    assert all(g.token_ids == (eos,) for g in stopped)
+    with pytest.raises(PluginError, match="unsound"):
+        generate(backbone, force_eos, Decoding(max_new_tokens=20, eos="ban"))
+
+
+def test_eos_last_places_eos_only_when_nothing_else_is_left(backbone: TinyBackbone) -> None:
+    eos = next(iter(backbone.eos_ids))
+    placed: list[tuple[int, ...]] = []
+
+    def favour_eos(step: Step) -> Commit:
+        logits = step.logits().clone()
+        logits[::2, eos] = 50.0  # every other open cell is certain of EOS
+        commit = step.commit(logits)
+        placed.append(tuple(commit.tokens.tolist()))
+        return commit
+
+    decoding = Decoding(max_new_tokens=10, positions="low_confidence", eos_last=True, temperature=0.1)
+    generate(backbone, favour_eos, decoding, n=1)
+    assert placed[0][0] != eos
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (lambda s: None, "expected a"),
+        (lambda s: Commit.of(), "nothing was decided"),
+        (lambda s: Commit.of([(r, 0, 5) for r in range(len(s.rows))]), "not masked"),
+        (lambda s: Commit.of([(7, 9, 5)]), "row index"),
+        (lambda s: Commit.of([(r, s.rows[r].length - 1, 2) for r in range(len(s.rows))]), "banned"),
+        (lambda s: Commit.of([(r, s.rows[r].length - 1, 10_000) for r in range(len(s.rows))]), "vocabulary"),
+        (lambda s: Commit.of([(r, s.rows[r].length - 1, 5) for r in range(len(s.rows))] * 2), "twice"),
+        (lambda s: Commit.of([(r, s.rows[r].length - 1, 5) for r in range(len(s.rows))], [(0, 0)]), "re-masked"),
+    ],
+)
+def test_unsound_commits_are_refused(backbone: TinyBackbone, bad: Callable[[Step], Commit], reason: str) -> None:
+    with pytest.raises(PluginError, match=reason):
+        generate(backbone, bad)
+
+
+def test_remasking_is_bounded(backbone: TinyBackbone) -> None:
+    def never_satisfied(step: Step) -> Commit:
+        commit = step.commit()
+        return Commit(commit.rows, commit.columns, commit.tokens, commit.rows, commit.columns)
+
+    with pytest.raises(PluginError, match="max_visits"):
+        generate(backbone, never_satisfied, Decoding(max_new_tokens=1))
+
+
+def test_canvas_cannot_be_written_by_a_scheme(backbone: TinyBackbone) -> None:
+    def scribble(step: Step) -> Commit:
+        step.rows[0].canvas[0] = 5
+        return step.commit()
+
+    with pytest.raises(ValueError, match="read-only"):
+        generate(backbone, scribble)
+
+
+def test_forks_are_independent_counted_and_reproducible(backbone: TinyBackbone) -> None:
+    def best_of_four(step: Step) -> Commit:
+        rows = list(range(len(step.rows)))
+        until = [
+            int(plan.scope[0]) - (int(plan.scope[0]) - row.start) % 10 + 10
+            for row, plan in zip(step.rows, step.plans, strict=True)
+        ]
+        triples = []
+        for r, continuations in enumerate(step.fork(rows, 4, until)):
+            assert len({c.canvas.tobytes() for c in continuations}) > 1
+            best = max(continuations, key=lambda c: int(c.tokens.sum()))
+            triples += [(r, int(c), int(t)) for c, t in zip(best.columns, best.tokens, strict=True)]
+        return Commit.of(triples)
+
+    first, again = generate(backbone, best_of_four), generate(backbone, best_of_four)
+    assert [g.token_ids for g in first] == [g.token_ids for g in again]
+    assert all(g.cost.steps == 2 for g in first)
+    assert all(g.cost.forward_rows == 4 * 20 for g in first)
+    clean = generate(backbone)
+    assert np.mean([sum(g.token_ids) for g in first]) > np.mean([sum(g.token_ids) for g in clean])
+
+
+def test_threshold_commits_all_confident_cells_at_once() -> None:
+    backbone = TinyBackbone(TinyConfig(attention="block", scale=8.0))
+    fixed = Decoding(max_new_tokens=24, schedule="threshold", block_length=8, threshold=0.3)
+    eager = generate(backbone, decoding=fixed)
+    careful = generate(backbone, decoding=fixed.model_copy(update={"threshold": 1.0}))
+    assert all(g.cost.steps == 24 for g in careful)
+    assert all(g.cost.steps < 24 for g in eager)
+
+
+@pytest.mark.parametrize("positions", ["random", "low_confidence", "margin", "entropy", "left_to_right"])
+def test_position_policies(backbone: TinyBackbone, positions: str) -> None:
+    order: list[int] = []
+
+    def watch(step: Step) -> Commit:
+        commit = step.commit()
+        order.extend(commit.columns.tolist())
+        return commit
+
+    generate(backbone, watch, Decoding(max_new_tokens=15, positions=positions), n=1)  # type: ignore[arg-type]
+    assert sorted(order) == list(range(2, 17))
+    assert (order == sorted(order)) == (positions == "left_to_right")
+
+
+def test_random_positions_need_one_head_row_per_token(backbone: TinyBackbone) -> None:
+    assert all(g.cost.head_rows == 20 for g in generate(backbone))
+
+
+def test_too_long_and_empty_prompts_are_refused() -> None:
+    backbone = TinyBackbone(TinyConfig(max_length=30))
+    with pytest.raises(ConfigError, match="positions"):
+        generate(backbone, decoding=Decoding(max_new_tokens=29))
+
+
+def test_the_prompt_may_contain_the_mask_token() -> None:
+    backbone = TinyBackbone()
+    backbone.codec.encode_prompt = lambda prompt: [5, backbone.mask_id, 6]  # type: ignore[method-assign]
+    assert len(generate(backbone)[0].token_ids) == 20

@@ -1,0 +1,1 @@
+"""From a configuration to finished files: prompts, run store, pipeline stages."""

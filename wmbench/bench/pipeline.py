@@ -1,0 +1,165 @@
+"""The pipeline: stages in a row, each reading the previous one's file and appending to its own.
+
+A stage is complete or not, judged by its files alone; the pipeline works on those that are not. So the same command
+resumes after any interruption, and says "already complete" when nothing is missing. A new stage is a module in
+`stages/` with a class like the others', added to `STAGES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from wmbench.bench.build import Builder
+from wmbench.bench.plan import RunPlan, spec_hash
+from wmbench.bench.prompts import prompts_hash
+from wmbench.bench.provenance import machine, versions
+from wmbench.bench.stages.attack import AttackStage
+from wmbench.bench.stages.base import Run, Stage, Tally
+from wmbench.bench.stages.decode import DecodeStage
+from wmbench.bench.stages.prompts import PromptsStage
+from wmbench.bench.store import Owner, RunStore
+from wmbench.config import Settings
+from wmbench.errors import IntegrityError, Interrupted, WmbenchError
+from wmbench.observers import ProgressObserver
+
+STAGES: tuple[Stage, ...] = (PromptsStage(), DecodeStage(), AttackStage())
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended."""
+
+    folder: str
+    status: Literal["success", "partial"]
+    already_complete: bool
+    counts: dict[str, Tally]
+
+    @property
+    def failure_rate(self) -> float:
+        """The worst share of failed items in any file."""
+        return max((tally.failed / tally.total for tally in self.counts.values() if tally.total), default=0.0)
+
+
+def prepare(
+    plan: RunPlan,
+    builder: Builder,
+    *,
+    progress: ProgressObserver | None = None,
+    observers: Sequence[object] = (),
+    trace: bool = False,
+    note: Callable[[str], None] = lambda _: None,
+) -> Run:
+    """Load what identifies the run (prompts, key, model) and find its folder."""
+    samples = builder.prompts(plan)
+    key = builder.key(plan)
+    backbone = builder.backbone(plan.backbone)
+    identity = plan.identity(
+        backbone=backbone.fingerprint,
+        codec=backbone.codec.fingerprint,
+        prompts=prompts_hash(samples),
+        key_id=key.id if key else None,
+    )
+    store = RunStore(plan.folder(identity))
+    return Run(plan, builder, store, identity, samples, key, backbone, progress, tuple(observers), trace, note)
+
+
+def execute(run: Run, stages: Sequence[Stage] = STAGES) -> Outcome:
+    """Do what is missing. Whatever happens, the folder says how it ended and can be resumed."""
+    with run.store.locked():
+        document = _document(run)
+        _check_same_work(run, document)
+        status: Literal["success", "partial"] = "success"
+        complete = all(stage.is_complete(run) for stage in stages)
+        try:
+            if not complete:
+                run.store.write_run("started", document)
+                _log_session(run)
+                for stage in stages:
+                    if not stage.is_complete(run):
+                        stage.work(run)
+        except KeyboardInterrupt:
+            _write_end(run, "cancelled", document)
+            raise Interrupted(
+                "interrupted", where=str(run.store.folder), hint="run the same command again: it resumes"
+            ) from None
+        except BaseException as error:
+            reason = error.message if isinstance(error, WmbenchError) else type(error).__name__
+            _write_end(run, "error", {**document, "error": reason})
+            raise
+        counts = {name: tally for stage in stages for name, tally in stage.tallies(run).items()}
+        if any(tally.failed for tally in counts.values()):
+            status = "partial"
+        document["counts"] = {name: tally.as_dict() for name, tally in counts.items()}
+        previous = run.store.read_run()
+        if previous is None or {**previous, **document, "status": status} != previous:
+            run.store.write_run(status, document)
+    return Outcome(str(run.store.folder), status, complete, counts)
+
+
+def _write_end(run: Run, status: Literal["cancelled", "error"], document: Settings) -> None:
+    with suppress(IntegrityError):  # the disk may be the reason for the end; the reason itself is reported
+        run.store.write_run(status, document)
+
+
+def _document(run: Run) -> Settings:
+    """run.json without status and counts. No time, process or speed: those would differ after an interruption."""
+    plan = run.plan
+    return {
+        "spec_hash": spec_hash(run.identity),
+        "spec": run.identity,
+        "arguments": {"passed": plan.config.passed, "defaulted": plan.config.defaulted},
+        "scheme": {
+            **plan.scheme.describe(),
+            "alg_id": plan.scheme.info.alg_id,
+            "key_use": plan.scheme.info.key_use,
+            "status": plan.scheme.info.status,
+        },
+        "attacks": {attack.label: attack.describe() for attack in plan.attacks},
+        "versions": versions(plan.plugins),
+        "platform": machine(),
+        "fingerprints": {
+            "backbone": run.backbone.fingerprint,
+            "codec": run.backbone.codec.fingerprint,
+            "prompts": run.identity["prompts"],
+        },
+        "key_id": run.identity["key_id"],
+        "counts": {},
+        "error": None,
+    }
+
+
+def _check_same_work(run: Run, document: Settings) -> None:
+    """Refuse to mix attacks of different settings in one file; warn when the software has changed meanwhile."""
+    previous: dict[str, Any] = run.store.read_run() or {}
+    for label, attack in previous.get("attacks", {}).items():
+        if run.store.attacked(label).path.exists():  # of an earlier command; its file is still part of the run
+            document["attacks"].setdefault(label, attack)
+    for label, attack in document["attacks"].items():
+        before = previous.get("attacks", {}).get(label)
+        if before is not None and before["settings"] != attack["settings"]:
+            raise IntegrityError(
+                f"attacked/{label}.jsonl was made with other settings of the attack",
+                where=str(run.store.folder),
+                why=f"then {before['settings']}, now {attack['settings']}",
+                hint=f"delete attacked/{label}.jsonl to attack again",
+            )
+    for name, before in previous.get("versions", {}).items():
+        if (present := document["versions"].get(name)) not in (None, before):
+            run.note(f"warning: this run was begun with {name} {before}, now it is {present}; texts may differ")
+
+
+def _log_session(run: Run) -> None:
+    owner = Owner.this_process()
+    run.store.timings.append(
+        {
+            "event": "session",
+            "started": owner.started,
+            "pid": owner.pid,
+            "host": owner.host,
+            "batch_size": run.plan.config.batch_size,
+            "threads": run.threads,
+        }
+    )

@@ -1,0 +1,256 @@
+"""From names to runs: looks up what the configuration names, checks every setting, and gives each run its identity.
+
+One run is one scheme on one prompt dataset. Its folder is named by a hash over everything that determines its texts,
+so the same command finds its own work again. Attacks and alpha are not part of it: an attack has a file of its own in
+the folder, so that adding one decodes nothing again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel
+
+from wmbench.config import ALL, LOCAL, Choice, RunConfig, Settings, merged, validated
+from wmbench.errors import ConfigError
+from wmbench.host import Entry, Host, PluginRecord, Registry, load_attribute
+from wmbench.runtime.settings import Decoding
+from wmbench.types import AttackInfo, BackboneEntry, DatasetInfo, Registered, SchemeInfo
+
+Info = TypeVar("Info", bound=Registered)
+
+PREFERRED_BACKBONES = ("mini", "tiny")
+PREFERRED_DATASETS = ("lab", "toy")
+"""What is used when nothing is named: the first one that is installed."""
+
+
+@dataclass(frozen=True)
+class Resolved(Generic[Info]):
+    """A registered thing with its checked settings."""
+
+    entry: Entry[Info]
+    settings: BaseModel | None
+    """None when it has none."""
+    label: str
+    """Names it in folders and files."""
+    argument: str = ""
+
+    @property
+    def info(self) -> Info:
+        return self.entry.info
+
+    def dump(self) -> Settings:
+        return self.settings.model_dump(mode="json") if self.settings else {}
+
+    def describe(self) -> Settings:
+        """For run.json and plans."""
+        plugin = self.entry.plugin
+        return {"name": self.info.name, "settings": self.dump(), "plugin": str(plugin)}
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """One run, resolved. Nothing is loaded yet."""
+
+    config: RunConfig
+    scheme: Resolved[SchemeInfo]
+    backbone: Resolved[BackboneEntry]
+    dataset: Resolved[DatasetInfo]
+    decoding: Decoding
+    attacks: tuple[Resolved[AttackInfo], ...]
+
+    @property
+    def plugins(self) -> list[PluginRecord]:
+        """Every plugin that has a part in the run."""
+        chosen: list[Resolved[Any]] = [self.scheme, self.backbone, self.dataset, *self.attacks]
+        return sorted({thing.entry.plugin for thing in chosen}, key=lambda plugin: plugin.name)
+
+    @property
+    def title(self) -> str:
+        return f"{self.scheme.label} on {self.backbone.label}, prompts {self.dataset.label}"
+
+    def identity(self, *, backbone: str, codec: str, prompts: str, key_id: str | None) -> Settings:
+        """Everything that determines the texts of the run; the arguments are fingerprints."""
+        return {
+            "scheme": {
+                "name": self.scheme.info.name,
+                "alg_id": self.scheme.info.alg_id,
+                "settings": self.scheme.dump(),
+            },
+            "backbone": {"name": self.backbone.info.name, "settings": self.backbone.dump(), "fingerprint": backbone},
+            "codec": codec,
+            "prompts": prompts,
+            "decoding": self.decoding.model_dump(mode="json"),
+            "seed": self.config.seed,
+            "key_id": key_id,
+        }
+
+    def folder(self, identity: Mapping[str, Any]) -> Path:
+        parts = (self.scheme.label, self.backbone.label, self.dataset.label)
+        return self.config.output / "_".join([*(part.replace("_", "-") for part in parts), spec_hash(identity)])
+
+    def describe(self) -> Settings:
+        return {
+            "scheme": {**self.scheme.describe(), "alg_id": self.scheme.info.alg_id, "status": self.scheme.info.status},
+            "backbone": self.backbone.describe(),
+            "dataset": self.dataset.label,
+            "samples": self.config.samples,
+            "decoding": self.decoding.model_dump(mode="json"),
+            "attacks": {attack.label: attack.describe() for attack in self.attacks},
+            "seed": self.config.seed,
+            "alpha": self.config.alpha,
+        }
+
+
+def spec_hash(identity: Mapping[str, Any]) -> str:
+    try:
+        canonical = json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except ValueError as error:
+        raise ConfigError("a setting is not a finite number", why=str(error)) from error
+    return hashlib.sha256(canonical.encode()).hexdigest()[:10]
+
+
+def resolve_runs(config: RunConfig, host: Host) -> list[RunPlan]:
+    """One plan per scheme and dataset, in the order they were named."""
+    if not config.schemes:
+        raise ConfigError(
+            "no scheme is chosen", why=f"known: {', '.join(host.schemes) or 'none'}", hint="add --scheme <name>"
+        )
+    backbone = _backbone(config, host)
+    datasets = [_dataset(name, host) for name in config.datasets or [_preferred(PREFERRED_DATASETS, host.datasets)]]
+    attacks = tuple(_attack(choice, host) for choice in _expanded(config.attacks, host.attacks, _local_attacks(host)))
+    _refuse_twice("attack", (attack.label for attack in attacks))
+    _refuse_twice("dataset", (dataset.label for dataset in datasets))
+    runs = []
+    for choice in _expanded(config.schemes, host.schemes):
+        entry, _ = host.schemes.resolve(choice.name)
+        for dataset in datasets:
+            published = _published(entry.info, backbone, dataset)
+            below = {name: value for name, value in published.items() if name != "decoding"}
+            scheme = Resolved(entry, _settings(entry, "scheme", merged(below, choice.params)), slug(choice.name))
+            decoding = _decoding(backbone.info.decoding, published.get("decoding", {}), config.decoding)
+            runs.append(RunPlan(config, scheme, backbone, dataset, decoding, attacks))
+    return runs
+
+
+def _expanded(choices: Iterable[Choice], registry: Registry[Any], local: Iterable[str] = ()) -> list[Choice]:
+    """`all` and `local` become names; what is also named by itself keeps its own settings."""
+    choices = list(choices)
+    wanted: list[Choice] = []
+    for choice in choices:
+        names = {ALL: list(registry), LOCAL: list(local)}.get(choice.name)
+        wanted += [choice] if names is None else [Choice(name=name) for name in names]
+    own = {choice.name for choice in choices}
+    seen: set[str] = set()
+    result = []
+    for choice in wanted:
+        if choice.name in own and choice not in choices:
+            continue
+        if choice.name in seen and not choice.params:
+            continue  # named twice without settings: once is meant
+        seen.add(choice.name)
+        result.append(choice)
+    return result
+
+
+def _local_attacks(host: Host) -> list[str]:
+    return [name for name, entry in host.attacks.items() if entry.info.cost == "local"]
+
+
+def _backbone(config: RunConfig, host: Host) -> Resolved[BackboneEntry]:
+    choice = config.backbone or Choice(name=_preferred(PREFERRED_BACKBONES, host.backbones))
+    entry, argument = host.backbones.resolve(choice.name)
+    params = {"argument": argument, **choice.params} if argument else choice.params
+    return Resolved(entry, _settings(entry, "backbone", params), slug(choice.name), argument)
+
+
+def _dataset(name: str, host: Host) -> Resolved[DatasetInfo]:
+    entry, argument = host.datasets.resolve(name)
+    if entry.info.kind != "prompts":
+        raise ConfigError(f"dataset {name!r} holds null texts, not prompts", hint="run `wmbench ls datasets`")
+    head = entry.info.name.rstrip(":")
+    # The label names the folder. A long or secret-looking path adds nothing that the hash does not say.
+    label = f"{head}-{Path(argument).stem}" if argument else head
+    return Resolved(entry, None, slug(label)[:40], argument)
+
+
+def _attack(choice: Choice, host: Host) -> Resolved[AttackInfo]:
+    """`name` or `name:strength`."""
+    name, params = choice.name, dict(choice.params)
+    head, colon, strength = name.partition(":")
+    if colon and head in list(host.attacks):
+        info = host.attacks[head].info
+        if info.strength is None:
+            raise ConfigError(f"attack {head!r} has no strength", why=f"got {name!r}", hint=f"--attack {head}")
+        name, params = head, {info.strength: strength, **params}
+    entry, argument = host.attacks.resolve(name)
+    settings = _settings(entry, "attack", params)
+    return Resolved(entry, settings, _attack_label(entry.info, settings), argument)
+
+
+def _attack_label(info: AttackInfo, settings: BaseModel | None) -> str:
+    """The name; behind it the strength, or a hash, when the settings are not the attack's own."""
+    if settings is None:
+        return slug(info.name)
+    changed = settings.model_dump(mode="json", exclude_defaults=True)
+    if not changed:
+        return slug(info.name)
+    if info.strength is not None and set(changed) == {info.strength}:
+        return slug(f"{info.name}-{changed[info.strength]}")
+    return slug(f"{info.name}-{spec_hash(changed)[:6]}")
+
+
+def _settings(entry: Entry[Any], kind: str, params: Mapping[str, Any]) -> BaseModel | None:
+    info = entry.info
+    if info.config is None:
+        if params:
+            raise ConfigError(f"{kind} {info.name!r} has no settings", why=f"got {', '.join(sorted(params))}")
+        return None
+    model: type[BaseModel] = load_attribute(info.config, entry.plugin)
+    return validated(model, params, f"{kind} {info.name!r}")
+
+
+def _published(scheme: SchemeInfo, backbone: Resolved[Any], dataset: Resolved[Any]) -> Settings:
+    """The scheme's settings for this backbone, and above them those for this backbone and dataset."""
+    model, prompts = (thing.info.name.rstrip(":") for thing in (backbone, dataset))
+    return merged(scheme.settings.get(model, {}), scheme.settings.get(f"{model}/{prompts}", {}))
+
+
+def _decoding(*layers: Mapping[str, Any]) -> Decoding:
+    """Library default < backbone < scheme's published settings < user."""
+    settings: Settings = {}
+    for layer in layers:
+        for given, other in (("steps", "tokens_per_step"), ("tokens_per_step", "steps")):
+            if layer.get(given) is not None:
+                settings.pop(other, None)  # two ways to say one thing: the upper layer's way counts
+        settings = merged(settings, layer)
+    return validated(Decoding, settings, "decoding")
+
+
+def _preferred(names: Iterable[str], registry: Registry[Any]) -> str:
+    installed = list(registry)
+    for name in names:
+        if name in installed:
+            return name
+    raise ConfigError(f"no default {registry.kind} is installed", why=f"installed: {', '.join(installed) or 'none'}")
+
+
+def _refuse_twice(kind: str, labels: Iterable[str]) -> None:
+    seen: set[str] = set()
+    for label in labels:
+        if label in seen:
+            raise ConfigError(
+                f"{kind} {label!r} is chosen twice", hint="remove one of them, or give them different settings"
+            )
+        seen.add(label)
+
+
+def slug(name: str) -> str:
+    """A name that is safe in a file name."""
+    return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.") or "unnamed"

@@ -1,0 +1,58 @@
+"""Stage 3: attack every sample in every chosen way, one file per attack. An item that fails says why."""
+
+from __future__ import annotations
+
+import time
+from itertools import islice
+
+from wmbench.bench.disk import make_folder
+from wmbench.bench.plan import Resolved
+from wmbench.bench.stages.base import Run, Tally, finished_items
+from wmbench.run_hooks import RunHooks
+from wmbench.types import AttackContext, AttackInfo, AttackInput
+
+_TEXTS_PER_CALL = 16
+"""Lost at most when the process is killed; enough for an attack that runs a model in batches."""
+
+
+class AttackStage:
+    name = "attack"
+
+    def is_complete(self, run: Run) -> bool:
+        return all(not self._missing(run, attack) for attack in run.plan.attacks)
+
+    def work(self, run: Run) -> None:
+        for attack in run.plan.attacks:
+            if missing := self._missing(run, attack):
+                self._attack(run, attack, missing)
+
+    def tallies(self, run: Run) -> dict[str, Tally]:
+        counts = {}
+        for attack in run.plan.attacks:
+            records = finished_items(run.store.attacked(attack.label), (sample.id for sample in run.samples))
+            failed = sum(record["error"] is not None for record in records)
+            counts[f"attacked/{attack.label}"] = Tally(len(run.samples), len(records), failed)
+        return counts
+
+    def _missing(self, run: Run, attack: Resolved[AttackInfo]) -> list[AttackInput]:
+        records = finished_items(run.store.attacked(attack.label), (sample.id for sample in run.samples))
+        done = {record["id"] for record in records}
+        samples = run.store.samples.read(repair=True)
+        return [AttackInput(s["id"], s["text"], s["prompt"]) for s in samples if s["id"] not in done]
+
+    def _attack(self, run: Run, attack: Resolved[AttackInfo], missing: list[AttackInput]) -> None:
+        file = run.store.attacked(attack.label)
+        make_folder(file.path.parent)
+        hooks = RunHooks(run.builder.attack(attack), attack.entry.plugin, observers=run.observers)
+        context = AttackContext(
+            run.plan.config.seed, run.backbone.codec, run.builder.encoder, run.builder.backbone_by_name
+        )
+        begun = time.perf_counter()
+        waiting = iter(missing)
+        while batch := list(islice(waiting, _TEXTS_PER_CALL)):
+            for item, result in zip(batch, hooks.attack(batch, context), strict=True):
+                file.append(
+                    {"id": item.id, "text": result.text, "error": result.error, "details": dict(result.details)}
+                )
+        seconds = round(time.perf_counter() - begun, 6)
+        run.store.timings.append({"event": "attack", "attack": attack.label, "texts": len(missing), "seconds": seconds})

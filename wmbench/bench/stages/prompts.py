@@ -1,0 +1,22 @@
+"""Stage 1: the prompt list, so that a run folder can be read without its dataset."""
+
+from __future__ import annotations
+
+from wmbench.bench.jsonl import Record
+from wmbench.bench.stages.base import Run, Tally
+
+
+class PromptsStage:
+    name = "prompts"
+
+    def is_complete(self, run: Run) -> bool:
+        return run.store.prompts.read(repair=True) == self._records(run)
+
+    def work(self, run: Run) -> None:
+        run.store.prompts.rewrite(self._records(run))
+
+    def tallies(self, run: Run) -> dict[str, Tally]:
+        return {"prompts": Tally(len(run.samples), len(run.samples))}
+
+    def _records(self, run: Run) -> list[Record]:
+        return [{"id": s.id, "prompt": s.prompt, "index": s.index, "meta": dict(s.meta)} for s in run.samples]

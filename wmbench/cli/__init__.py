@@ -1,0 +1,12 @@
+"""The command line. Importing this imports no command: each is loaded when it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `wmbench` and return its exit code."""
+    from wmbench.cli.app import run_cli
+
+    return run_cli(arguments)

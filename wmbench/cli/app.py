@@ -1,0 +1,160 @@
+"""The `wmbench` group: commands are imported when called, errors become messages and exit codes.
+
+0 done, 1 finished with failures above the limit, 2 usage or configuration, 3 plugin, 4 integrity, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import signal
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from wmbench import __version__
+from wmbench.cli.session import Session, global_options
+from wmbench.errors import PluginError, WmbenchError
+
+if TYPE_CHECKING:
+    from wmbench.host import PluginRecord
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "run": ("wmbench.cli.run:run", "Generate watermarked texts and attack them; resumes what is missing."),
+    "generate": ("wmbench.cli.generate:generate", "Answer prompts and print the texts."),
+    "ls": ("wmbench.cli.listing:ls", "List schemes, attacks, backbones, datasets and encoders."),
+    "plugins": ("wmbench.cli.listing:plugins", "List installed plugins, their hooks and load errors."),
+    "validate": ("wmbench.cli.validate:validate", "Check a configuration and print the resolved plan."),
+    "key": ("wmbench.cli.key:key", "Make a secret key, or print a key's id."),
+}
+"""Built-in commands: import path and one-line help, so that `wmbench --help` imports none of them."""
+
+_UNEXPECTED = 1
+_INTERRUPTED = 130
+
+
+class LazyGroup(click.Group):
+    """Knows its commands by name; imports one when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*COMMANDS, *sorted(self._plugin_commands(ctx))]
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name in COMMANDS:
+            return _load(COMMANDS[name][0])
+        found = self._plugin_commands(ctx).get(name)
+        return _load(found[0], found[2]) if found else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """click's own would import every command to read its help."""
+        own = [(name, summary) for name, (_, summary) in COMMANDS.items()]
+        foreign = sorted((name, summary) for name, (_, summary, _) in self._plugin_commands(ctx).items())
+        for title, rows in (("Commands", own), ("Commands of plugins", foreign)):
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            near = difflib.get_close_matches(name, self.list_commands(ctx), n=2, cutoff=0.5)
+            meant = f" Did you mean {' or '.join(near)}?" if near else ""
+            raise click.UsageError(f"No such command {name!r}.{meant}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def _plugin_commands(self, ctx: click.Context) -> dict[str, tuple[str, str, PluginRecord]]:
+        commands = ctx.ensure_object(Session).host.commands
+        return {name: found for name, found in commands.items() if name not in COMMANDS}
+
+
+def _load(path: str, plugin: PluginRecord | None = None) -> click.Command:
+    from wmbench.host import load_attribute
+
+    command = load_attribute(path, plugin)
+    if not isinstance(command, click.Command):
+        raise PluginError(f"{path!r} is not a click command", hint="report it to the plugin's author")
+    return command
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@global_options
+@click.version_option(__version__, prog_name="wmbench")
+def wmbench() -> None:
+    """A plug-in benchmark for text watermarks on diffusion language models."""
+
+
+def run_cli(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; every way it can end has an exit code."""
+    session = Session()
+    with _terminate_like_interrupt(), _plain_warnings():
+        try:
+            result = wmbench.main(
+                list(sys.argv[1:] if arguments is None else arguments), "wmbench", standalone_mode=False, obj=session
+            )
+            return result if isinstance(result, int) else 0
+        except BaseException as error:
+            if session.debug and not isinstance(error, (click.ClickException, click.Abort)):
+                traceback.print_exc()
+            return _report(error)
+
+
+def _report(error: BaseException) -> int:
+    """Print what, where, why and the next step; return the exit code."""
+    if isinstance(error, WmbenchError):
+        click.echo(f"error: {error}", err=True)
+        return error.exit_code
+    if isinstance(error, click.ClickException):
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "wmbench"
+        click.echo(f"error: {error.format_message()}\n  next step: {command} --help", err=True)
+        return 2
+    if isinstance(error, (KeyboardInterrupt, click.Abort)):
+        click.echo("error: interrupted", err=True)
+        return _INTERRUPTED
+    if isinstance(error, BrokenPipeError):  # e.g. `wmbench ls | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else _UNEXPECTED
+    click.echo(
+        f"error: wmbench failed unexpectedly\n  why: {type(error).__name__}: {error}\n"
+        "  next step: repeat the command with --debug and report the traceback",
+        err=True,
+    )
+    return _UNEXPECTED
+
+
+@contextmanager
+def _terminate_like_interrupt() -> Iterator[None]:
+    """SIGTERM ends a run as Ctrl-C does: cancelled, and resumable."""
+
+    def interrupt(*_: Any) -> NoReturn:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Warnings without a source line, which says nothing to a user."""
+    before = warnings.showwarning
+    warnings.showwarning = lambda message, *_, **__: click.echo(f"warning: {message}", err=True)
+    try:
+        yield
+    finally:
+        warnings.showwarning = before

@@ -1,0 +1,92 @@
+"""`wmbench generate`"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from wmbench.cli.options import config_from_options, model_options
+from wmbench.cli.session import Session, global_options, note
+from wmbench.errors import ConfigError
+from wmbench.types import Generation, Sample
+
+
+@click.command()
+@click.argument("prompts", nargs=-1)
+@click.option("--scheme", metavar="NAME", default="none", show_default=True, help="Watermark scheme.")
+@click.option(
+    "--file", "prompt_file", metavar="FILE", help="Read prompts from a file, one per line; - is standard input."
+)
+@model_options
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per text, with tokens and cost.")
+@global_options
+@click.pass_obj
+def generate(
+    session: Session, /, prompts: tuple[str, ...], scheme: str, prompt_file: str | None, as_json: bool, **options: Any
+) -> int:
+    """Answer prompts and print the texts, in order.
+
+    Prompts are arguments, lines of a file, or lines of standard input.
+    """
+    from wmbench.bench.plan import resolve_runs
+
+    config = config_from_options(schemes=[scheme], no_attacks=True, **options)
+    samples = [Sample(f"prompt-{i:04d}", text, "", i) for i, text in enumerate(_read_prompts(prompts, prompt_file))]
+    session.warn_about_broken_plugins()
+    plan = resolve_runs(config, session.host)[0]
+
+    from wmbench.bench.build import Builder
+    from wmbench.bench.stages.decode import sample_record
+    from wmbench.run_hooks import RunHooks
+    from wmbench.runtime.loop import decode, make_engine
+
+    builder = Builder(session.host, note)
+    backbone = builder.backbone(plan.backbone)
+    built = builder.scheme(plan, backbone.codec, builder.key(plan))
+    hooks = RunHooks(built, plan.scheme.entry.plugin, codec=backbone.codec)
+    hooks.require("decode_step", "generate")
+    generations = decode(
+        samples,
+        make_engine(backbone, plan.decoding),
+        plan.decoding,
+        hooks.decode_step,
+        hooks.begin,
+        seed=config.seed,
+        batch_size=config.batch_size,
+    )
+    for generation in _in_order(generations, samples):
+        click.echo(json.dumps(sample_record(generation)) if as_json else generation.text)
+    return 0
+
+
+def _read_prompts(arguments: Sequence[str], file: str | None) -> list[str]:
+    if arguments and file:
+        raise click.UsageError("Give prompts as arguments or with --file, not both.")
+    if arguments:
+        return list(arguments)
+    if file is None and sys.stdin.isatty():
+        raise click.UsageError("Give at least one prompt, or --file.")
+    try:
+        text = sys.stdin.read() if file in (None, "-") else Path(str(file)).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError("the prompts cannot be read", where=file or "standard input", why=str(error)) from error
+    prompts = [line.strip() for line in text.splitlines() if line.strip()]
+    if not prompts:
+        raise ConfigError("there is no prompt", where=file or "standard input", hint="write one prompt per line")
+    return prompts
+
+
+def _in_order(generations: Iterable[Generation], samples: Iterable[Sample]) -> Iterator[Generation]:
+    """Generations come as they finish; hold each back until its turn."""
+    waiting: dict[str, Generation] = {}
+    arriving = iter(generations)
+    for sample in samples:
+        while sample.id not in waiting:
+            generation = next(arriving)
+            waiting[generation.sample.id] = generation
+        yield waiting.pop(sample.id)

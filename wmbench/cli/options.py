@@ -1,0 +1,145 @@
+"""Options shared by the commands that build a run configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from wmbench.cli.session import print_table
+
+if TYPE_CHECKING:
+    from wmbench.bench.plan import RunPlan
+    from wmbench.config import RunConfig
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_MODEL = [
+    click.option("--backbone", metavar="NAME", help="Diffusion language model (default: mini, else tiny)."),
+    click.option(
+        "-S",
+        "--set",
+        "scheme_settings",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Scheme setting; with several schemes write SCHEME.NAME=VALUE.",
+    ),
+    click.option(
+        "-B", "--backbone-set", "backbone_settings", metavar="NAME=VALUE", multiple=True, help="Backbone setting."
+    ),
+    click.option(
+        "-D",
+        "--decoding-set",
+        "decoding_settings",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Decoding setting, such as temperature=0.7.",
+    ),
+    click.option("--seed", type=int, help="Seed of all randomness (default: 0)."),
+    click.option(
+        "--key", metavar="SOURCE", help="env:VARIABLE or file:PATH (default: $WMBENCH_KEY, else your key file)."
+    ),
+    click.option("--batch-size", type=int, help="Samples decoded side by side (default: 8); never changes a text."),
+    click.option("--config", "config_file", metavar="FILE", help="YAML or TOML file with the same settings."),
+]
+
+_RUN = [
+    click.option(
+        "--scheme", "schemes", metavar="NAME", multiple=True, help="Watermark scheme; may be repeated; `all` means all."
+    ),
+    click.option(
+        "--attack",
+        "attacks",
+        metavar="NAME[:STRENGTH]",
+        multiple=True,
+        help="Attack; may be repeated; `all` means all, `local` the free ones.",
+    ),
+    click.option("--no-attacks", is_flag=True, help="Attack nothing."),
+    click.option(
+        "-A", "--attack-set", "attack_settings", metavar="ATTACK.NAME=VALUE", multiple=True, help="Attack setting."
+    ),
+    click.option(
+        "--dataset",
+        "datasets",
+        metavar="NAME",
+        multiple=True,
+        help="Prompts: a registered name, jsonl:PATH or text:PROMPT; may be repeated.",
+    ),
+    click.option("--samples", type=int, help="Prompts taken from each dataset."),
+    click.option("--alpha", type=float, help="Level at which a text counts as detected (default: 0.01)."),
+    click.option(
+        "--preset", metavar="NAME", default="quick", show_default=True, help="Named defaults below your own settings."
+    ),
+    click.option(
+        "--failure-limit", type=float, help="Share of failed items above which the exit code is 1 (default: 0.05)."
+    ),
+    click.option("--output", metavar="FOLDER", help="Folder that holds the run folders (default: runs)."),
+]
+
+
+def _decorate(command: Command, options: Sequence[Callable[[Any], Any]]) -> Command:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def model_options(command: Command) -> Command:
+    """What decides how a text is made."""
+    return _decorate(command, _MODEL)
+
+
+def run_options(command: Command) -> Command:
+    """What decides a whole run."""
+    return _decorate(model_options(command), _RUN)
+
+
+def config_from_options(
+    *,
+    preset: str = "quick",
+    config_file: str | None = None,
+    no_attacks: bool = False,
+    scheme_settings: tuple[str, ...] = (),
+    attack_settings: tuple[str, ...] = (),
+    backbone_settings: tuple[str, ...] = (),
+    decoding_settings: tuple[str, ...] = (),
+    **options: Any,
+) -> RunConfig:
+    """The run configuration of a command's options; those that were not given are left to file and preset."""
+    from wmbench.config import Overrides, load_config, parse_overrides
+
+    given = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()}
+    given = {name: value for name, value in given.items() if value not in (None, [])}
+    if no_attacks:
+        if given.get("attacks"):
+            raise click.UsageError("--attack and --no-attacks exclude each other.")
+        given["attacks"] = []
+    overrides = Overrides(
+        schemes=parse_overrides(scheme_settings, "-S"),
+        attacks=parse_overrides(attack_settings, "-A"),
+        backbone=parse_overrides(backbone_settings, "-B"),
+        decoding=parse_overrides(decoding_settings, "-D"),
+    )
+    return load_config(preset, config_file, given, overrides)
+
+
+def print_plan(plan: RunPlan, *extra: tuple[str, str]) -> None:
+    """A run as resolved: every setting that counts, defaults included."""
+    scheme = plan.scheme.info
+    caveat = f"  ({scheme.status})" if scheme.status else ""
+    click.echo(f"{plan.title}{caveat}")
+    print_table(
+        [
+            ("scheme", f"{scheme.alg_id or scheme.name}: {_settings(plan.scheme.dump())}"),
+            ("backbone", _settings(plan.backbone.dump())),
+            ("decoding", _settings(plan.decoding.model_dump(exclude_none=True))),
+            ("samples", str(plan.config.samples or "all")),
+            ("attacks", ", ".join(attack.label for attack in plan.attacks) or "none"),
+            ("seed", str(plan.config.seed)),
+            *extra,
+        ]
+    )
+
+
+def _settings(settings: dict[str, Any]) -> str:
+    return " ".join(f"{name}={value}" for name, value in settings.items()) or "no settings"

@@ -1,0 +1,275 @@
+"""What a run is asked to do: preset < file < command line, checked field by field.
+
+    config = load_config(preset="quick", file="run.yaml", options={"samples": 4})
+
+A `RunConfig` names things; `wmbench.bench.plan` looks them up among the plugins and turns it into runs.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
+
+from wmbench.errors import ConfigError, UnknownNameError
+from wmbench.keys import KeySource
+
+Settings = dict[str, Any]
+Model = TypeVar("Model", bound=BaseModel)
+
+DEFAULT_PRESET: Final = "quick"
+PRESETS: Final[dict[str, Settings]] = {
+    "quick": {"samples": 8, "attacks": ["local"]},
+}
+"""Partial configurations by name. A preset's values count as defaults: what the user says always wins."""
+
+ALL, LOCAL = "all", "local"
+"""In place of a name: everything registered; every attack that costs nothing."""
+
+
+HOW_NOT_WHAT: Final = frozenset({"batch_size", "failure_limit", "output"})
+"""Fields that say how to work, not what to compute: they are in no hash and in no result."""
+
+
+def _named(value: Any) -> Any:
+    """`none` is short for `{name: none}`."""
+    return {"name": value} if isinstance(value, str) else value
+
+
+class Choice(BaseModel):
+    """A registered thing by name, with settings of its own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1)
+    params: Settings = Field(default_factory=dict)
+
+
+Chosen = Annotated[Choice, BeforeValidator(_named)]
+
+
+class RunConfig(BaseModel):
+    """One comparison: every scheme on every prompt dataset, each then attacked in every way."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schemes: list[Chosen] = Field(default_factory=list, description="Watermark schemes; `all` means all.")
+    attacks: list[Chosen] = Field(default_factory=list, description="Attacks; `all`, or `local` for the free ones.")
+    backbone: Chosen | None = Field(None, description="Diffusion language model; None: `mini`, else `tiny`.")
+    datasets: list[str] = Field(default_factory=list, description="Prompt datasets; empty: `lab`, else `toy`.")
+    samples: int | None = Field(None, ge=1, description="Prompts taken from each dataset; None: all of them.")
+    decoding: Settings = Field(
+        default_factory=dict, description="Decoding settings that differ from the published ones."
+    )
+    seed: int = Field(0, ge=0, lt=2**63, description="With the sample id it fixes all randomness.")
+    key: str | None = Field(
+        None, description="`env:VARIABLE` or `file:PATH`; None: $WMBENCH_KEY, else the user's key file."
+    )
+    alpha: float = Field(0.01, gt=0, lt=1, description="Level at which a text counts as detected.")
+    batch_size: int = Field(8, ge=1, description="Samples decoded side by side; changes speed, never the texts.")
+    failure_limit: float = Field(0.05, ge=0, le=1, description="Share of failed items above which the exit code is 1.")
+    output: Path = Field(Path("runs"), description="Folder that holds the run folders.")
+
+    _said: frozenset[str] = PrivateAttr(default=frozenset())
+
+    @property
+    def passed(self) -> Settings:
+        """What the user asked for himself, in a file or on the command line."""
+        return self.model_dump(mode="json", include=set(self._said - HOW_NOT_WHAT))
+
+    @property
+    def defaulted(self) -> Settings:
+        """What the preset or the library filled in."""
+        return self.model_dump(mode="json", exclude=set(self._said | HOW_NOT_WHAT))
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """Single settings from the command line, applied to whatever preset, file and options have chosen."""
+
+    schemes: Settings = field(default_factory=dict)
+    """-S name=value or -S scheme.name=value"""
+    attacks: Settings = field(default_factory=dict)
+    """-A attack.name=value"""
+    backbone: Settings = field(default_factory=dict)
+    """-B name=value"""
+    decoding: Settings = field(default_factory=dict)
+    """-D name=value"""
+
+
+def load_config(
+    preset: str = DEFAULT_PRESET,
+    file: str | Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    overrides: Overrides | None = None,
+) -> RunConfig:
+    """The configuration of preset, file, options and overrides."""
+    if preset not in PRESETS:
+        raise UnknownNameError("preset", preset, PRESETS, hint="name one of the known presets")
+    said = merged(read_settings_file(Path(file)) if file else {}, options or {})
+    where = str(file) if file else None
+    effective = merged(PRESETS[preset], said)
+    validated(RunConfig, effective, "run configuration", where)  # overrides need lists and dictionaries to work on
+    said = _overridden(said, effective, overrides or Overrides())
+    config = validated(RunConfig, merged(PRESETS[preset], said), "run configuration", where)
+    if config.key is not None:
+        key_source(config.key)  # a mistake is reported before anything is loaded
+    config._said = frozenset(said)
+    return config
+
+
+def _overridden(said: Settings, effective: Settings, overrides: Overrides) -> Settings:
+    said = dict(said)
+    if overrides.schemes:
+        said["schemes"] = override_choices(effective.get("schemes", []), overrides.schemes, "scheme", "-S")
+    if overrides.attacks:
+        said["attacks"] = override_choices(effective.get("attacks", []), overrides.attacks, "attack", "-A")
+    if overrides.backbone:
+        if not effective.get("backbone"):
+            raise ConfigError("-B: which backbone is meant?", hint="name it with --backbone")
+        said["backbone"] = override_choices([effective["backbone"]], overrides.backbone, "backbone", "-B")[0]
+    if overrides.decoding:
+        own = {name.removeprefix("decoding."): value for name, value in overrides.decoding.items()}
+        said["decoding"] = merged(effective.get("decoding", {}), own)
+    return said
+
+
+def key_source(text: str) -> KeySource:
+    """`env:VARIABLE` or `file:PATH`."""
+    kind, colon, name = text.partition(":")
+    if not colon or kind not in ("env", "file") or not name:
+        raise ConfigError(
+            "a key is named as env:VARIABLE or file:PATH",
+            where="key",
+            why=f"got {shown(text)}",
+            hint="for instance --key file:~/.config/wmbench/key",
+        )
+    return KeySource("env", name) if kind == "env" else KeySource("file", str(Path(name).expanduser()))
+
+
+# --- files and overrides ---------------------------------------------------------------------------------------
+
+
+def read_settings_file(path: Path) -> Settings:
+    """A YAML or TOML file as a dictionary."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
+    except OSError as error:
+        raise ConfigError("the configuration file cannot be read", where=str(path), why=error.strerror) from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, yaml.YAMLError) as error:
+        kind = "TOML" if path.suffix == ".toml" else "YAML"
+        raise ConfigError(f"the configuration file is not valid {kind}", where=str(path), why=str(error)) from error
+    if data is None:
+        return {}
+    if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
+        raise ConfigError("the configuration file is not a list of `name: value` settings", where=str(path))
+    return data
+
+
+def parse_override(text: str, option: str) -> tuple[str, Any]:
+    """`name=value`, the value read as YAML: 3, 0.5, true, null, [1, 2], text."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise ConfigError(
+            f"{option} expects name=value", why=f"got {shown(text)}", hint=f"for instance {option} delta=2.0"
+        )
+    try:
+        return name.strip(), _number(value) if _is_number(value) else yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{option} {name.strip()}: the value is not YAML", why=str(error)) from error
+
+
+def _is_number(text: str) -> bool:
+    """YAML 1.1 reads 1e-3 as text; nobody who types it means that."""
+    return re.fullmatch(r"\s*[-+]?\d+(\.\d*)?[eE][-+]?\d+\s*", text) is not None
+
+
+def _number(text: str) -> float:
+    return float(text)
+
+
+def parse_overrides(texts: Iterable[str], option: str) -> Settings:
+    return dict(parse_override(text, option) for text in texts)
+
+
+def override_choices(choices: Sequence[Any], overrides: Settings, kind: str, option: str) -> list[Any]:
+    """Apply `thing.name=value` (or `name=value` when only one thing is chosen) to a list of choices."""
+    chosen: list[Settings] = [dict(_named(choice)) for choice in choices]
+    names = [str(choice.get("name", "")) for choice in chosen]
+    for dotted, value in overrides.items():
+        owner, dot, setting = dotted.rpartition(".")
+        if dot and owner not in (name.split(":")[0] for name in names):
+            if not {ALL, LOCAL} & set(names):
+                raise UnknownNameError(f"{kind} in {option}", owner, names, hint=f"add --{kind} {owner}")
+            chosen.append({"name": owner})  # chosen by `all` or `local`; now by itself, with its own settings
+            names.append(owner)
+        if not dot and len(chosen) != 1:
+            why = f"chosen: {', '.join(names) or 'none'}"
+            raise ConfigError(
+                f"{option} {dotted}: which {kind} is meant?", why=why, hint=f"{option} <{kind}>.{dotted}=..."
+            )
+        for choice, name in zip(chosen, names, strict=True):
+            if not dot or name.split(":")[0] == owner:
+                choice["params"] = {**choice.get("params", {}), setting: value}
+    return chosen
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Settings:
+    """`above` wins; dictionaries are merged, everything else is replaced."""
+    result = dict(below)
+    for name, value in above.items():
+        old = result.get(name)
+        result[name] = merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return result
+
+
+# --- errors without a pydantic traceback -----------------------------------------------------------------------
+
+
+def validated(model: type[Model], settings: Mapping[str, Any], what: str, where: str | None = None) -> Model:
+    """An instance of the model, or a ConfigError that names the field, the value and the near names."""
+    try:
+        return model.model_validate(dict(settings))
+    except ValidationError as error:
+        problems = [_problem(model, dict(problem), what) for problem in error.errors(include_url=False)]
+        known = ", ".join(sorted(model.model_fields)) or "it has none"
+        unknown_only = all(problem["type"] == "extra_forbidden" for problem in error.errors(include_url=False))
+        raise ConfigError(
+            problems[0],
+            where=where,
+            why="; ".join(problems[1:]) or (f"known settings: {known}" if unknown_only else None),
+            hint="run `wmbench ls --settings` to see every setting with its default"
+            if unknown_only
+            else "correct the value",
+        ) from None  # the cause would show every input, the good ones too
+
+
+def _problem(model: type[BaseModel], problem: Settings, what: str) -> str:
+    path = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        name = str(problem["loc"][-1])
+        near = difflib.get_close_matches(name, list(model.model_fields), n=2, cutoff=0.5)
+        meant = f": did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
+        return f"{what} has no setting {path!r}{meant}"
+    reason = problem["msg"].removeprefix("Value error, ")
+    if not path:
+        return f"{what}: {reason}"
+    if problem["type"] == "missing":
+        return f"{what}: {path} is required"
+    return f"{what}: {path} = {shown(problem['input'])}: {reason[0].lower()}{reason[1:]}"
+
+
+def shown(value: Any) -> str:
+    """A value for an error message; what may be a key is not repeated."""
+    text = repr(value)
+    if re.search(r"[0-9a-fA-F]{32,}|[0-9]{32,}|[A-Za-z0-9+/]{40,}", text):
+        return "(a value that looks like a key and is not shown)"
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,70 @@
+"""The lab's own attacks: the language knows what a sentence means, so it can say it again in other words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from wmbench.hookspecs import hookimpl
+from wmbench.lab.language import stable_hash
+from wmbench.lab.paraphrase import Mode, paraphrase
+from wmbench.lab.wording import HeldOut
+from wmbench.types import AttackContext, Attacked, AttackInput
+
+
+class LabAttackConfig(BaseModel):
+    """Settings of the lab attacks."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    held_out: HeldOut = Field(
+        "with",
+        description="The fifth of frames and words that no encoder was trained on: used with the others, "
+        "not used, or the only ones that are changed to.",
+    )
+
+
+class LabAttack:
+    """Paraphrases in one mode; the subclasses name it."""
+
+    mode: ClassVar[Mode]
+
+    def __init__(self, config: LabAttackConfig | None = None) -> None:
+        self.config = config or LabAttackConfig()
+
+    @hookimpl
+    def attack(self, texts: Sequence[AttackInput], context: AttackContext) -> list[Attacked]:
+        return [self._one(item, context.seed) for item in texts]
+
+    def _one(self, item: AttackInput, seed: int) -> Attacked:
+        own_seed = stable_hash(f"{seed}\x1f{item.id}")
+        result = paraphrase(item.text, self.mode, own_seed, held_out=self.config.held_out)
+        details = {
+            "coverage": result.coverage.fragments,
+            "statements": len(result.meaning_before.statements),
+            "words_before": len(item.text.split()),
+            "words_after": len(result.text.split()),
+        }
+        if result.text == item.text:
+            # An attack that did nothing would make a scheme look robust.
+            why = "the lab language can change nothing in this text"
+            return Attacked(None, error=f"{why} ({details['coverage']:.0%} of it recognised)", details=details)
+        return Attacked(result.text, details=details)
+
+
+class Rewrite(LabAttack):
+    mode = "rewrite"
+
+
+class Compress(LabAttack):
+    mode = "compress"
+
+
+class Expand(LabAttack):
+    mode = "expand"
+
+
+class DocumentRewrite(LabAttack):
+    mode = "document"

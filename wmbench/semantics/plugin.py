@@ -1,0 +1,76 @@
+"""The encoders that ship with wmbench, and the command that trains new ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from wmbench.hookspecs import hookimpl
+from wmbench.host import Host, load_attribute
+from wmbench.semantics.cache import CachedEncoder, EmbeddingCache
+from wmbench.semantics.units import WindowEncoder
+from wmbench.types import Encoder, EncoderInfo
+
+MODULE = "wmbench.semantics"
+LAB_WEIGHTS = Path(__file__).parent.parent / "lab" / "weights"
+
+
+@hookimpl
+def register_encoders() -> list[EncoderInfo]:
+    return [
+        EncoderInfo(
+            name="mini",
+            summary="embedded lab encoder: token vectors and pooling, no torch, fast enough to scan 40,000 texts",
+            factory=f"{MODULE}.plugin:lab_encoder",
+            dimension=256,
+        ),
+        EncoderInfo(
+            name="mini:",
+            summary="small encoder from a directory made by `wmbench train-encoder`",
+            factory=f"{MODULE}.plugin:small_encoder",
+        ),
+        EncoderInfo(
+            name="hf:",
+            summary="Hugging Face encoder from a local directory or the hub (extra: hf)",
+            factory=f"{MODULE}.hf_encoder:from_argument",
+        ),
+        EncoderInfo(
+            name="minilm",
+            summary="all-MiniLM-L6-v2 from a registry package, no hub (extra: minilm)",
+            factory=f"{MODULE}.hf_encoder:minilm",
+            dimension=384,
+        ),
+    ]
+
+
+@hookimpl
+def register_commands() -> list[tuple[str, str, str]]:
+    return [("train-encoder", f"{MODULE}.commands:train_encoder", "train a sentence encoder on paraphrase pairs")]
+
+
+def lab_encoder(argument: str = "") -> Encoder:
+    """The encoder `mini`."""
+    from wmbench.semantics.mini_encoder import TOKENIZER_FILE, MiniEncoder
+
+    return MiniEncoder.from_files(LAB_WEIGHTS / "mini-encoder.safetensors", LAB_WEIGHTS / TOKENIZER_FILE)
+
+
+def small_encoder(argument: str) -> Encoder:
+    """The encoder `mini:<directory>`."""
+    from wmbench.semantics.mini_encoder import MiniEncoder
+
+    return MiniEncoder.from_directory(Path(argument).expanduser())
+
+
+_loaded: dict[tuple[str, str], Encoder] = {}
+
+
+def load_encoder(host: Host, name: str, cache_folder: Path | None = None) -> Encoder:
+    """An encoder by its registered name, loaded once per process; with a folder, its embeddings are kept there."""
+    entry, argument = host.encoders.resolve(name)
+    key = (entry.info.factory, argument)
+    if key not in _loaded:
+        _loaded[key] = load_attribute(entry.info.factory, entry.plugin)(argument)
+    encoder = _loaded[key]
+    if cache_folder is None or isinstance(encoder, WindowEncoder):  # a small encoder is faster than any disk
+        return encoder
+    return CachedEncoder(encoder, EmbeddingCache(cache_folder, encoder.fingerprint, encoder.dimension))

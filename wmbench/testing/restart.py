@@ -1,0 +1,27 @@
+"""Decodes a few samples in a fresh process, for `SchemeContract.test_restart_does_not_matter`.
+
+Reads a task (JSON) from standard input and writes the token ids to standard output.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from wmbench.testing.harness import build, run_scheme, scheme_context
+from wmbench.testing.toys import tiny_backbone, toy_key
+from wmbench.types import Registered, Sample
+
+
+def main() -> None:
+    task = json.load(sys.stdin)
+    backbone = tiny_backbone(task["attention"])
+    key = toy_key(task["key"]) if task["key"] is not None else None
+    info = Registered("restarted", "", task["info"]["factory"], task["info"]["config"])
+    scheme = build(info, task["settings"], scheme_context(backbone.codec, key))
+    generations = run_scheme(scheme, backbone, [Sample(**sample) for sample in task["samples"]])
+    json.dump([generation.token_ids for generation in generations], sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
