@@ -128,6 +128,7 @@ class RunHooks:
         return self._call("begin", sample=sample)
 
     def decode_step(self, step: Step) -> Commit:
+        step.author = f"plugin {self.record}"
         commit = self._call("decode_step", step=step)
         if not isinstance(commit, Commit):
             raise self._refuse("decode_step", f"expected a Commit, got {type(commit).__name__}")

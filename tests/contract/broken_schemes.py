@@ -59,8 +59,8 @@ class HashOfAString(Bias):
 
     @hookimpl
     def decode_step(self, step: Step) -> Commit:
-        favourite = 3 + hash("favourite") % 50
-        return step.commit(step.logits() + torch.eye(step.engine.backbone.vocab_size)[favourite] * 5)
+        favourites = [3 + hash(f"favourite {i}") % 50 for i in range(8)]  # so many never agree by chance
+        return step.commit(step.logits() + torch.eye(step.engine.backbone.vocab_size)[favourites].amax(0) * 5)
 
 
 class EmitsTheMask(Bias):

@@ -115,7 +115,7 @@ def test_shared_keys_need_the_key_as_unit() -> None:
     time, resampling keys covers it."""
     covered = {"texts": 0, "keys": 0}
     keys = np.repeat(np.arange(20), 50)
-    for seed in range(60):
+    for seed in range(40):
         rng = np.random.default_rng(seed)
         scores = rng.normal(size=20)[keys] + 0.3 * rng.normal(size=1000)
         by_text = bootstrap(mean, scores, seed=seed, resamples=200)
@@ -123,8 +123,8 @@ def test_shared_keys_need_the_key_as_unit() -> None:
         covered["texts"] += by_text.low <= 0.0 <= by_text.high
         covered["keys"] += by_key.low <= 0.0 <= by_key.high
         assert by_key.n == (20,)
-    assert covered["texts"] < 30
-    assert covered["keys"] >= 50
+    assert covered["texts"] < 20
+    assert covered["keys"] >= 34
 
 
 @given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=20), st.integers(0, 2**32))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+import tomllib
 import types
 from pathlib import Path
 
@@ -87,6 +88,11 @@ def test_guide_example_runs_as_an_inline_plugin(tmp_path: Path) -> None:
     contract.test_never_unmarked_in_silence(backbone)
     contract.test_marked_texts_score_higher(backbone)
     contract.test_verdicts(backbone)
+
+
+def test_guide_package_registers_the_plugin() -> None:
+    project = tomllib.loads(code_block("toml", "entry-points"))["project"]
+    assert project["entry-points"]["wmbench"] == {"greenlist": "greenlist"}
 
 
 def test_guide_contract_test_is_real(monkeypatch: pytest.MonkeyPatch) -> None:

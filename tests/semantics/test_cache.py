@@ -27,7 +27,9 @@ class CountingEncoder:
 
     def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         self.asked += texts
-        return np.stack([np.random.default_rng(list(text.encode())).normal(size=DIMENSION) for text in texts]).astype(np.float32)
+        return np.stack([np.random.default_rng(list(text.encode())).normal(size=DIMENSION) for text in texts]).astype(
+            np.float32
+        )
 
 
 def file_in(folder: Path) -> Path:

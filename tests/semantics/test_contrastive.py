@@ -123,7 +123,13 @@ def test_the_command_writes_an_encoder(tmp_path: Path, tokenizer_file: Path) -> 
     assert "before" in output
     assert "after" in output
     assert f"mini:{out}" in output
-    assert {p.name for p in out.iterdir()} == {"model.safetensors", "tokenizer.json", "config.json", "training.json", "README.md"}
+    assert {p.name for p in out.iterdir()} == {
+        "model.safetensors",
+        "tokenizer.json",
+        "config.json",
+        "training.json",
+        "README.md",
+    }
     assert MiniEncoder.from_directory(out).encode(["bake bread"]).shape == (1, 256)
     assert "retrieval" in (out / "README.md").read_text()
     with pytest.raises(ConfigError, match="in the way"):

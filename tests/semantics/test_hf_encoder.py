@@ -12,7 +12,14 @@ from wmbench.errors import ConfigError
 from wmbench.semantics.hf_encoder import BATCH_ROWS, LENGTH_STEP, HfEncoder, batches_by_length, locate, minilm
 
 needs_transformers = pytest.mark.skipif(importlib.util.find_spec("transformers") is None, reason="extra hf")
-TEXTS = ["bake bread", "", "plant a tree near the house " * 8, "save money every month", "bake bread", "keep it warm " * 200]
+TEXTS = [
+    "bake bread",
+    "",
+    "plant a tree near the house " * 8,
+    "save money every month",
+    "bake bread",
+    "keep it warm " * 200,
+]
 
 
 def test_padding_follows_from_the_text_alone() -> None:
@@ -31,7 +38,7 @@ def test_a_missing_directory_is_named(name: str) -> None:
 
 
 def test_a_directory_without_safetensors_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="config.json"):
+    with pytest.raises(ConfigError, match="holds no encoder"):
         _ = HfEncoder(tmp_path)
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "pytorch_model.bin").write_bytes(b"")
@@ -103,7 +110,8 @@ def test_a_transformer_is_trained_by_the_same_command(tiny_bert: Path, tmp_path:
 
     from wmbench.semantics.commands import train_encoder
 
-    words = "bake bread plant tree near the house save money every month keep it warm".split()
+    sentence = "bake bread plant tree near the house save money every month keep it warm"
+    words = sentence.split()
     rows = [{"text": " ".join(words[i % 9 : i % 9 + 4]), "paraphrase": words[(i * 5) % 14]} for i in range(40)]
     pairs = tmp_path / "pairs.jsonl"
     pairs.write_text("".join(json.dumps(row) + "\n" for row in rows))

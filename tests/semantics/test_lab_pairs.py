@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -70,3 +71,24 @@ def test_counterparts_stay_inside_and_near(codec: TokenizerCodec) -> None:
         first, last = counterpart(source, target, start, start + size, rng)
         assert 0 <= first <= len(target.ids) - SHORTEST_POSITIVE
         assert last - first >= SHORTEST_POSITIVE
+
+
+def test_figures_of_an_encoder_that_counts_words(codec: TokenizerCodec) -> None:
+    import zlib
+
+    import numpy as np
+
+    from wmbench.lab.training.encoder_figures import ATTACKS, measure
+
+    def encode(texts: Sequence[str]) -> np.ndarray:
+        rows = np.zeros((len(texts), 512), dtype=np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            for word in text.lower().split():
+                row[zlib.crc32(word.encode()) % 512] += 1
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+    figures = measure(encode, codec, candidates=16)
+    assert set(figures.attacks) == set(ATTACKS)
+    rewrite = figures.attacks["rewrite"]
+    assert 0 < figures.same_prompt < rewrite.same_index < rewrite.counterpart < 1
+    assert rewrite.retrieval > 1 / 16

@@ -95,7 +95,9 @@ def test_encode_units_packs_in_window_order(encoder: MiniEncoder) -> None:
     features = encoder.encode_units(rows, (12, 25), dtype=np.float32)
     assert features.lengths.tolist() == [100, 7, 0]
     assert [len(features.of(i)) for i in range(3)] == [9 + 4, 1 + 1, 0]
-    np.testing.assert_allclose(features.of(0)[9:], encoder.encode_token_windows(rows[0], *unit_windows(100, [25])), atol=1e-6)
+    np.testing.assert_allclose(
+        features.of(0)[9:], encoder.encode_token_windows(rows[0], *unit_windows(100, [25])), atol=1e-6
+    )
 
 
 class PlainEncoder:
@@ -116,7 +118,9 @@ def test_other_encoders_get_the_text_of_each_unit(encoder: MiniEncoder) -> None:
     assert isinstance(encoder, WindowEncoder)
     assert not isinstance(plain, WindowEncoder)
     features = embed_units(plain, encoder.codec, rows, (12, 25), dtype=np.float32)
-    expected = [encoder.codec.decode(row[a:b]) for row in rows for a, b in zip(*unit_windows(len(row), (12, 25)), strict=True)]
+    expected = [
+        encoder.codec.decode(row[a:b]) for row in rows for a, b in zip(*unit_windows(len(row), (12, 25)), strict=True)
+    ]
     np.testing.assert_allclose(features.values, encoder.encode(expected), atol=1e-6)
     special = sorted(encoder.codec.special_ids)[0]
     np.testing.assert_allclose(embed_ids(plain, encoder.codec, [[special]]), encoder.encode([EMPTY_TEXT]), atol=1e-6)

@@ -26,7 +26,7 @@ from wmbench.types import AttackInfo, BackboneEntry, DatasetInfo, Registered, Sc
 Info = TypeVar("Info", bound=Registered)
 
 PREFERRED_BACKBONES = ("mini", "tiny")
-PREFERRED_DATASETS = ("lab", "toy")
+PREFERRED_DATASETS = ("finance", "toy")
 """What is used when nothing is named: the first one that is installed."""
 
 

@@ -12,15 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from wmbench.errors import ConfigError, PluginError
+from wmbench.errors import ConfigError
 from wmbench.runtime.backbone import Backbone
 from wmbench.runtime.engine import Engine
 from wmbench.runtime.randomness import SampleRandom
 from wmbench.runtime.row import Row
 from wmbench.runtime.schedule import Schedule, make_schedule
 from wmbench.runtime.settings import Decoding
+from wmbench.runtime.soundness import check_commit
 from wmbench.runtime.step import Decide, Step
-from wmbench.types import Commit, Generation, Sample
+from wmbench.types import Generation, Sample
 
 Begin = Callable[[Sample], Any]
 
@@ -40,7 +41,7 @@ def decode(
     batch_size: int = 8,
 ) -> Iterator[Generation]:
     """Answer every sample; generations come out as they finish. `decide` defaults to clean decoding."""
-    waiting = iter(samples)
+    waiting = _distinct(samples)
     schedule = make_schedule(decoding)
     rows: list[Row] = []
     while True:
@@ -58,7 +59,7 @@ def advance(rows: Sequence[Row], engine: Engine, schedule: Schedule, decoding: D
     plans = [schedule.plan(row) for row in rows]
     step = Step(rows, plans, engine, schedule, decoding, advance)
     commit = decide(step)
-    _check(commit, rows, engine, decoding)
+    check_commit(commit, step)
     for r, row in enumerate(rows):
         mine = commit.rows == r
         row.fill(commit.columns[mine], commit.tokens[mine])
@@ -72,34 +73,14 @@ def advance(rows: Sequence[Row], engine: Engine, schedule: Schedule, decoding: D
         row.step += 1
 
 
-def _check(commit: Commit, rows: Sequence[Row], engine: Engine, decoding: Decoding) -> None:
-    """A scheme's decision is applied only if it is sound; nonsense is an error, never a silent no-op."""
-
-    def refuse(why: str) -> PluginError:
-        return PluginError("decode_step returned an unsound commit", where="hook decode_step", why=why)
-
-    if not isinstance(commit, Commit):
-        raise refuse(f"expected a wmbench.types.Commit, got {type(commit).__name__}")
-    if not len(commit.rows) == len(commit.columns) == len(commit.tokens):
-        raise refuse("rows, columns and tokens differ in length")
-    if len(commit.rows) and not (commit.rows.min() >= 0 and commit.rows.max() < len(rows)):
-        raise refuse(f"row index outside 0..{len(rows) - 1}")
-    if len(commit.tokens) and not (commit.tokens.min() >= 0 and commit.tokens.max() < len(engine.allowed)):
-        raise refuse("token id outside the vocabulary")
-    if not engine.allowed[commit.tokens].all():
-        raise refuse(f"banned token id {int(commit.tokens[~engine.allowed[commit.tokens]][0])}")
-    for r, row in enumerate(rows):
-        columns = commit.columns[commit.rows == r]
-        back = commit.remask_columns[commit.remask_rows == r]
-        if not len(columns) and not len(back):
-            raise refuse(f"nothing was decided for row {r} (sample {row.sample.id})")
-        if len(np.unique(columns)) < len(columns) or not np.isin(columns, row.masked).all():
-            raise refuse(f"row {r}: a column is filled twice or was not masked")
-        committed = np.setdiff1d(np.arange(row.start, row.length), row.masked)
-        if not np.isin(back, np.union1d(committed, columns)).all():
-            raise refuse(f"row {r}: only committed generated columns can be re-masked")
-        if len(back) and row.visits[back].max() >= decoding.max_visits:
-            raise refuse(f"row {r}: a column was re-masked {decoding.max_visits} times (max_visits)")
+def _distinct(samples: Iterable[Sample]) -> Iterator[Sample]:
+    """Randomness hangs on the sample id: two samples with one id would be one and the same text."""
+    seen: set[str] = set()
+    for sample in samples:
+        if sample.id in seen:
+            raise ConfigError(f"sample id {sample.id!r} occurs twice", hint="give every sample an id of its own")
+        seen.add(sample.id)
+        yield sample
 
 
 def _new_row(sample: Sample, engine: Engine, decoding: Decoding, begin: Begin | None, seed: int) -> Row:

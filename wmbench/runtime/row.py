@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wmbench.runtime.randomness import MAIN_LANE, SampleRandom
+from wmbench.runtime.randomness import SampleRandom
 from wmbench.types import Cost, IntArray, Sample
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ class Row:
         self.start = len(prompt_ids)
         self.mask_id = mask_id
         self.random = random
-        self.lane = MAIN_LANE
         self.step = 0
         self.state: Any = None
         """The scheme's own state for this sample, as returned by `begin`."""
@@ -71,7 +70,7 @@ class Row:
 
     def uniforms(self, purpose: str, shape: int | tuple[int, ...], lane: int = 0) -> npt.NDArray[np.float64]:
         """Uniforms in [0, 1) for this row, step and purpose; `lane` tells apart draws made side by side."""
-        return self.random.uniforms(purpose, self.step, shape, self.lane * 2**32 + lane)
+        return self.random.uniforms(purpose, self.step, shape, lane)
 
     def column_uniforms(self, purpose: str) -> npt.NDArray[np.float64]:
         """One uniform per generated column [new_tokens]: a column's draw does not depend on what else is open."""
@@ -96,7 +95,7 @@ class Row:
         self.kept = {} if view is None else {self._canvas.tobytes(): view.compact()}
 
     def child(self, lane: int) -> Row:
-        """An independent continuation on its own random lane; caches are shared (they are immutable)."""
+        """An independent continuation with randomness of its own; caches are shared (they are immutable)."""
         other = copy.copy(self)
         other._canvas = self._canvas.copy()
         other.visits = self.visits.copy()
@@ -104,5 +103,5 @@ class Row:
         other.kept = dict(self.kept)
         other.state = copy.copy(self.state)
         other.forward_rows = other.forward_tokens = other.head_rows = 0
-        other.lane = self.lane * 2**10 + 1 + lane
+        other.random = self.random.fork(self.step, lane)
         return other

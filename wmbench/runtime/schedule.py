@@ -103,7 +103,7 @@ class BernoulliTime:
             row.ticks[0] = tick + 1
             if tick >= self.steps - 1:
                 return Plan(masked, len(masked), positions=masked)
-            draws = row.random.uniforms("transfer", tick, row.length - row.start, row.lane)
+            draws = row.random.uniforms("transfer", tick, row.length - row.start)
             chosen = masked[draws[masked - row.start] < shares[tick]]
             if len(chosen):
                 return Plan(masked, len(chosen), positions=chosen)

@@ -23,6 +23,7 @@ from wmbench.runtime.row import Row
 from wmbench.runtime.sampling import confidence, draw_tokens, tempered
 from wmbench.runtime.schedule import Plan, Schedule, first_by_draw
 from wmbench.runtime.settings import Decoding
+from wmbench.runtime.soundness import check_edit, check_logits, refuse
 from wmbench.types import Commit, IntArray
 
 Decide = Callable[["Step"], Commit]
@@ -75,6 +76,8 @@ class Step:
         self.engine = engine
         self.schedule = schedule
         self.decoding = decoding
+        self.author = "the decision"
+        """Who decides this step, for error messages; the host fills in the plugin."""
         self._advance = advance
         self._views: list[HiddenView] | None = None
         self._open_logits: Tensor | None = None
@@ -103,10 +106,13 @@ class Step:
         """
         cells, decoding = self.open, self.decoding
         logits = self.logits() if sampling_logits is None else sampling_logits
+        check_logits(logits, len(cells), self.author)
         u = torch.from_numpy(self.cell_uniforms("token", cells)).to(logits.device)
         tokens = draw_tokens(logits, u, decoding.temperature, decoding.top_k, decoding.top_p)
         if self._positions_are_chosen:
             return Commit(cells.rows, cells.columns, tokens.cpu().numpy())
+        if confidence_logits is not None:
+            check_logits(confidence_logits, len(cells), self.author)
         ranking = self._confidence(logits if confidence_logits is None else confidence_logits, tokens)
         token_ids = tokens.cpu().numpy()
         if decoding.eos_last:
@@ -118,10 +124,11 @@ class Step:
 
     def cell_uniforms(self, purpose: str, cells: Cells) -> npt.NDArray[np.float64]:
         """One uniform per cell [n], the same whatever else is asked for."""
-        draws = [
-            row.column_uniforms(purpose)[cells.columns[cells.rows == r] - row.start] for r, row in enumerate(self.rows)
-        ]
-        return np.concatenate(draws)
+        uniforms = np.empty(len(cells))
+        for r, row in enumerate(self.rows):
+            mine = cells.rows == r
+            uniforms[mine] = row.column_uniforms(purpose)[cells.columns[mine] - row.start]
+        return uniforms
 
     def propose(self) -> Commit:
         """The native positions and tokens of this step, for schemes that replace tokens or take over positions."""
@@ -131,6 +138,8 @@ class Step:
 
     def lookahead(self, edits: Sequence[Edit]) -> Lookahead:
         """Evaluate hypothetical commits. See `Lookahead`."""
+        for edit in edits:
+            check_edit(edit, list(self.rows), self.engine, self.author)
         self._base_views()  # brings every row's prefix cache up to date before its candidates continue it
         return Lookahead(self.engine, self.rows, edits, self._ends())
 
@@ -146,11 +155,13 @@ class Step:
         decide: Decide | None = None,
         decoding: Decoding | None = None,
     ) -> list[list[Continuation]]:
-        """n continuations of each row until no mask is left before column `until`, each on a random lane of its own.
+        """n continuations of each row until no mask is left before column `until`.
 
-        They follow the base policy, or `decide`; `decoding` may change e.g. the temperature. Forwards are counted on
-        the row that forked.
+        Continuation i has randomness of its own (lane first_lane + i). They follow the base policy, or `decide`;
+        `decoding` may change e.g. the temperature. Forwards are counted on the row that forked.
         """
+        if len(rows) != len(until):
+            raise refuse(self.author, "forked without a limit for every row", f"{len(rows)} rows, {len(until)} limits")
         parents = [self.rows[r] for r in rows]
         children = [parent.child(first_lane + lane) for parent in parents for lane in range(n)]
         limits = [limit for limit in until for _ in range(n)]
@@ -231,6 +242,9 @@ class Step:
         return self._views
 
     def _logits_at(self, cells: Cells) -> Tensor:
+        if not len(cells):
+            return torch.empty(0, self.engine.backbone.vocab_size, device=self.engine.backbone.device)
+        order = np.argsort(cells.rows, kind="stable")  # states are gathered row by row
         columns = [cells.columns[cells.rows == r] for r in range(len(self.rows))]
         ends = [
             max(end, self.engine.window_end(row, c)) if len(c) else end
@@ -238,4 +252,7 @@ class Step:
         ]
         views = self._base_views(ends)
         states = torch.cat([view.at(c) for view, c in zip(views, columns, strict=True)])
-        return self.engine.logits(states, [(row, len(c)) for row, c in zip(self.rows, columns, strict=True)])
+        logits = self.engine.logits(states, [(row, len(c)) for row, c in zip(self.rows, columns, strict=True)])
+        if (order == np.arange(len(cells))).all():
+            return logits
+        return logits[torch.from_numpy(np.argsort(order)).to(logits.device)]

@@ -34,13 +34,13 @@ class JudgeRecipe(BackboneRecipe):
     layers: int = 3
     heads: int = 3
     mlp_width: int = 512
-    batch_size: int = 8
-    steps: int = 700
-    learning_rate: float = 2e-3
+    batch_size: int = 4
+    steps: int = 1500
+    learning_rate: float = 3e-3
     average_decay: float = 0.99
     seed: int = 11
     warmup_steps: int = 50
-    evaluate_every: int = 175
+    evaluate_every: int = 375
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from wmbench.lab.codec import ANSWER, END, MASK, PAD, PROMPT_LAYOUT, USER
 from wmbench.lab.training.corpus import TRAIN_SEEDS, documents, prompts
-from wmbench.runtime.backbones.mini import ANSWER, END, MASK, PAD, PROMPT_LAYOUT, USER
 
 SPECIAL_TOKENS = [PAD, END, MASK, USER, ANSWER]
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from typing import Literal
 
 import torch
@@ -13,21 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
 from wmbench.errors import ConfigError, IntegrityError
+from wmbench.lab.codec import END, MASK, lab_codec, weights_folder
 from wmbench.runtime.backbone import Attention, Prefix, Windows
 from wmbench.runtime.backbones.transformer import MaskedDiffusionTransformer, TransformerShape
-from wmbench.runtime.codec import TokenizerCodec
-
-MASK, END, PAD, USER, ANSWER = "<|mask|>", "<|end|>", "<|pad|>", "<|user|>", "<|answer|>"
-PROMPT_LAYOUT = USER + "{prompt}" + ANSWER
-
-
-def weights_folder() -> Traversable:
-    return files("wmbench.lab") / "weights"
-
-
-def lab_codec() -> TokenizerCodec:
-    """The lab's tokenizer; needs no model."""
-    return TokenizerCodec((weights_folder() / "tokenizer.json").read_text(encoding="utf-8"), PROMPT_LAYOUT)
 
 
 class MiniConfig(BaseModel):
@@ -93,9 +79,7 @@ def _load_model(vocab_size: int, device: torch.device) -> tuple[MaskedDiffusionT
         heads=width // 64,
         mlp_width=state["layers.0.down.weight"].shape[1],
     )
-    with torch.device("meta"):
-        model = MaskedDiffusionTransformer(shape)
-    model.rotary = type(model.rotary)(width // shape.heads, shape.rope_theta)  # its table is not stored
-    model.load_state_dict(state, assign=True)
+    model = MaskedDiffusionTransformer(shape)
+    model.load_state_dict(state)
     digest = hashlib.blake2b(raw, digest_size=8).hexdigest()
     return model.eval().requires_grad_(False).to(device), digest

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from wmbench.runtime.backbone import Attention, Prefix, Windows
 from wmbench.runtime.backbones.transformer import MaskedDiffusionTransformer, TransformerShape
+from wmbench.types import TextCodec
 
 _EOS, _PAD, _MASK, _FIRST_WORD = 0, 1, 2, 3
 
@@ -74,7 +75,7 @@ class TinyBackbone:
     def __init__(self, config: TinyConfig | None = None) -> None:
         self.config = config = config or TinyConfig()
         self.name = f"tiny-{config.attention}"
-        self.codec = ToyCodec(config.tokenizer_size)
+        self.codec: TextCodec = ToyCodec(config.tokenizer_size)
         self.device = torch.device(config.device)
         self.mask_id = _MASK
         self.eos_ids = frozenset({_EOS})
@@ -83,7 +84,7 @@ class TinyBackbone:
         block = config.attention_block if config.attention == "block" else None
         self.attention = Attention(block, config.block_origin)
         self.max_length = config.max_length
-        self.logit_shift = config.shift
+        self.logit_shift: int = config.shift
         self.fingerprint = hashlib.blake2b(config.model_dump_json().encode(), digest_size=8).hexdigest()
         shape = TransformerShape(config.vocab_size, config.width, config.layers, config.heads, 2 * config.width)
         self.model = MaskedDiffusionTransformer(shape).eval().requires_grad_(False)
