@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ def hooks_with(**hooks: Callable[..., Any]) -> RunHooks:
 
 CALLS: dict[str, Callable[[RunHooks], Any]] = {
     "begin": lambda hooks: hooks.begin(Sample("s", "p")),
-    "decode_step": lambda hooks: hooks.decode_step(None),  # type: ignore[arg-type]
+    "decode_step": lambda hooks: hooks.decode_step(SimpleNamespace()),  # type: ignore[arg-type]
     "features": lambda hooks: hooks.features(["one", "two"], CONTEXT),
     "score": lambda hooks: hooks.score(FEATURES, None, CONTEXT),
     "detect": lambda hooks: hooks.detect(VIEWS, None, CONTEXT),

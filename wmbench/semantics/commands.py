@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wmbench.semantics.trainable import Trainable
 
 SMALL = "small"
-LEARNING_RATES = {SMALL: 4e-3, "hf": 1e-5}
+LEARNING_RATES = {SMALL: 1e-2, "hf": 1e-5}
 RETRIEVAL_PAIRS = 1000
 FEWEST_RETRIEVAL_PAIRS = 2
 
@@ -36,7 +36,7 @@ FEWEST_RETRIEVAL_PAIRS = 2
 @click.option("--tokenizer", type=click.Path(path_type=Path), help="tokenizer.json for small; default: the lab's.")
 @click.option("--epochs", default=3, show_default=True)
 @click.option("--batch-size", default=128, show_default=True, help="Every other positive of a batch is a negative.")
-@click.option("--learning-rate", type=float, help="Default: 1e-5 for hf encoders, 4e-3 for small.")
+@click.option("--learning-rate", type=float, help="Default: 1e-5 for hf encoders, 1e-2 for small.")
 @click.option("--temperature", default=0.05, show_default=True)
 @click.option("--group-size", default=1, show_default=True, help="Pairs of one group kept together in a batch.")
 @click.option("--seed", default=42, show_default=True)
@@ -70,7 +70,7 @@ def train_encoder(
     training, held_out = split_pairs(every, min(RETRIEVAL_PAIRS, len(every) // 10), recipe.seed)
     if len(held_out) < FEWEST_RETRIEVAL_PAIRS:
         raise ConfigError(f"{len(every)} pairs are too few to train on", hint="thousands are usual; 20 is the least")
-    model = open_model(encoder, tokenizer, recipe.seed)
+    model = open_model(encoder, tokenizer, recipe.seed, [pair.anchor for pair in training])
     click.echo(f"{len(training)} pairs for training, {len(held_out)} for retrieval")
     before = measure_retrieval(model, held_out)
     click.echo(f"retrieval (1 in {len(held_out)}) before: {before:.1%}")
@@ -106,16 +106,18 @@ def make_recipe(learning_rate: float, settings: dict[str, Any]) -> ContrastiveRe
         raise ConfigError(f"--{str(first['loc'][0]).replace('_', '-')}: {first['msg']}") from error
 
 
-def open_model(encoder: str, tokenizer: Path | None, seed: int) -> Trainable:
+def open_model(encoder: str, tokenizer: Path | None, seed: int, texts: Sequence[str]) -> Trainable:
     """The encoder to train: `small`, or `hf:<directory or hub id>`."""
     if encoder == SMALL:
         from wmbench.lab.training.tokenizer import PROMPT_LAYOUT
+        from wmbench.semantics.mini_encoder import TOKENIZER_FILE
         from wmbench.semantics.plugin import LAB_WEIGHTS
         from wmbench.semantics.trainable import MiniModule
 
-        if tokenizer is not None:
-            return MiniModule(tokenizer, seed=seed)
-        return MiniModule(LAB_WEIGHTS / "tokenizer.json", PROMPT_LAYOUT, seed=seed)
+        own = (tokenizer,) if tokenizer is not None else (LAB_WEIGHTS / TOKENIZER_FILE, PROMPT_LAYOUT)
+        model = MiniModule(*own, seed=seed)
+        model.weigh_by_rarity(texts)
+        return model
     kind, _, argument = encoder.partition(":")
     if kind != "hf" or not argument:
         raise ConfigError(f"cannot train the encoder {encoder!r}", hint="use small or hf:<directory or hub id>")

@@ -100,6 +100,7 @@ class MiniModule(nn.Module):
         tensors = {name: tensor.detach().half().contiguous() for name, tensor in self.state_dict().items()}
         aside = path.with_suffix(".tmp")
         save_file(tensors, aside, metadata=header)
+        aside.chmod(0o644)  # the library writes 0600, which would make an installed package unreadable to others
         aside.replace(path)
 
     def save(self, directory: Path, facts: Mapping[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
@@ -58,6 +59,7 @@ class ToyEncoder:
         return np.sum([_direction(word, self.dimension) for word in ["", *text.split()]], axis=0)
 
 
+@lru_cache(maxsize=4096)
 def _direction(word: str, dimension: int) -> npt.NDArray[np.float64]:
     digest = hashlib.blake2b(word.encode("utf-8", "replace"), digest_size=8).digest()
     return np.random.default_rng(int.from_bytes(digest, "little")).standard_normal(dimension)

@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from wmbench.lab.training.corpus import HELD_OUT_SEEDS, TRAIN_SEEDS, Example, examples
+from wmbench.lab.training.muon import Muon
 from wmbench.lab.training.objective import BLOCK_LENGTHS, Layout, build_batch, layout_odds, masked_loss
 from wmbench.lab.training.tokenizer import END, MASK, PAD
 from wmbench.runtime.backbones.transformer import MaskedDiffusionTransformer, TransformerShape
@@ -36,15 +37,16 @@ class BackboneRecipe(BaseModel):
     mlp_width: int = 512
     answer_tokens: int = 300
     batch_size: int = 10
-    steps: int = 2150
-    learning_rate: float = 1.2e-3
-    warmup_steps: int = 100
-    weight_decay: float = 0.02
+    steps: int = 1300
+    matrix_learning_rate: float = Field(1.2e-2, description="Of the trunk's matrices (Muon).")
+    learning_rate: float = Field(4e-3, description="Of embeddings, norms and the output bias (AdamW).")
+    warmup_steps: int = 20
+    weight_decay: float = 0.01
     gradient_clip: float = 1.0
-    average_decay: float = Field(0.998, description="Exponential moving average of the weights that are shipped.")
+    average_decay: float = Field(0.99, description="Exponential moving average of the weights that are shipped.")
     seed: int = 7
-    checkpoint_every: int = 100
-    evaluate_every: int = 350
+    checkpoint_every: int = 50
+    evaluate_every: int = 200
 
 
 class BackboneTrainer:
@@ -59,9 +61,12 @@ class BackboneTrainer:
         self.mask_id, self.pad_id = codec.id_of(MASK), codec.id_of(PAD)
         self._initialise_output_bias()
         self.average = {name: value.clone() for name, value in self.model.state_dict().items()}
-        self.optimizer = torch.optim.AdamW(
-            self.model.parameters(), lr=r.learning_rate, betas=(0.9, 0.98), weight_decay=r.weight_decay
-        )
+        matrices = [p for name, p in self.model.named_parameters() if p.dim() == 2 and name != "embedding.weight"]
+        others = [p for p in self.model.parameters() if not any(p is matrix for matrix in matrices)]
+        self.optimizers: dict[str, torch.optim.Optimizer] = {
+            "matrices": Muon(matrices, lr=r.matrix_learning_rate, weight_decay=r.weight_decay),
+            "others": torch.optim.AdamW(others, lr=r.learning_rate, betas=(0.9, 0.98), weight_decay=0.0),
+        }
         self.step = 0
         self._resume()
 
@@ -81,22 +86,9 @@ class BackboneTrainer:
         began, first = time.monotonic(), self.step
         losses: dict[str, list[float]] = defaultdict(list)
         while self.step < r.steps:
-            for parameters in self.optimizer.param_groups:
-                parameters["lr"] = self._learning_rate()
-            rng = np.random.default_rng([r.seed, self.step])
-            odds = layout_odds(self.step / r.steps)
-            layout: Layout = list(odds)[int(rng.choice(len(odds), p=list(odds.values())))]
-            block = int(rng.choice(BLOCK_LENGTHS))
-            group = list(islice(stream, r.batch_size))
-            batch = build_batch(group, self.mask_id, self.pad_id, rng, layout=layout, block_length=block)
-            loss = masked_loss(self.model, batch)
-            self.optimizer.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), r.gradient_clip)
-            self.optimizer.step()
-            self._update_average()
-            losses[layout].append(loss.item())
-            self.step += 1
+            kind, loss = self.next_loss(list(islice(stream, r.batch_size)))
+            self.descend(loss)
+            losses[kind].append(loss.item())
             if self.step % 20 == 0:
                 pace = (time.monotonic() - began) / (self.step - first)
                 left = (r.steps - self.step) * pace / 60
@@ -106,6 +98,28 @@ class BackboneTrainer:
                 self.save()
             if self.step % r.evaluate_every == 0 or self.step == r.steps:
                 self._log({"step": self.step, **self.evaluate()})
+
+    def next_loss(self, group: list[Example]) -> tuple[str, Tensor]:
+        """The loss of the next batch, and what kind of batch it is."""
+        rng = np.random.default_rng([self.recipe.seed, self.step])
+        odds = layout_odds(self.step / self.recipe.steps)
+        layout: Layout = list(odds)[int(rng.choice(len(odds), p=list(odds.values())))]
+        block = int(rng.choice(BLOCK_LENGTHS))
+        batch = build_batch(group, self.mask_id, self.pad_id, rng, layout=layout, block_length=block)
+        return layout, masked_loss(self.model, batch)
+
+    def descend(self, loss: Tensor) -> None:
+        """One step of both optimizers, and of the moving average."""
+        self.model.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.gradient_clip)
+        rates = {"matrices": self.recipe.matrix_learning_rate, "others": self.recipe.learning_rate}
+        for name, optimizer in self.optimizers.items():
+            for group in optimizer.param_groups:
+                group["lr"] = rates[name] * self._learning_rate_factor()
+            optimizer.step()
+        self._update_average()
+        self.step += 1
 
     def evaluate(self, documents: int = 16) -> dict[str, float]:
         """Held-out loss (nats per masked token) of the averaged weights, by attention and mask ratio."""
@@ -135,8 +149,9 @@ class BackboneTrainer:
     def save(self) -> None:
         tensors: dict[str, Tensor] = {f"model.{n}": t for n, t in self.model.state_dict().items()}
         tensors |= {f"average.{n}": t for n, t in self.average.items()}
-        for index, state in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer.{index}.{n}": torch.as_tensor(t) for n, t in state.items()}
+        for name, optimizer in self.optimizers.items():
+            for index, state in optimizer.state_dict()["state"].items():
+                tensors |= {f"optimizer.{name}.{index}.{n}": torch.as_tensor(t) for n, t in state.items()}
         aside = self.folder / "train.tmp"
         save_file({n: t.contiguous() for n, t in tensors.items()}, aside, metadata={"step": str(self.step)})
         aside.replace(self.folder / "train.safetensors")
@@ -153,23 +168,25 @@ class BackboneTrainer:
             self.step = int((file.metadata() or {})["step"])
         self.model.load_state_dict({n[6:]: t for n, t in tensors.items() if n.startswith("model.")})
         self.average = {n[8:]: t for n, t in tensors.items() if n.startswith("average.")}
-        state: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in tensors.items():
-            if name.startswith("optimizer."):
-                _, index, key = name.split(".")
-                state.setdefault(int(index), {})[key] = tensor
-        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": state})
+        for name, optimizer in self.optimizers.items():
+            state: dict[int, dict[str, Tensor]] = defaultdict(dict)
+            for path_of_tensor, tensor in tensors.items():
+                kind, owner, *rest = path_of_tensor.split(".")
+                if (kind, owner) == ("optimizer", name):
+                    state[int(rest[0])][rest[1]] = tensor
+            optimizer.load_state_dict({**optimizer.state_dict(), "state": dict(state)})
 
     def _examples(self, skip: int) -> Iterator[Example]:
         # Seeds are consumed in order, so a resumed run continues with documents it has not seen.
         return examples(self.codec, TRAIN_SEEDS[int(skip * 1.1) :], self.recipe.answer_tokens)
 
-    def _learning_rate(self) -> float:
+    def _learning_rate_factor(self) -> float:
+        """Linear warm-up, then a cosine down to nothing."""
         r = self.recipe
         if self.step < r.warmup_steps:
-            return r.learning_rate * (self.step + 1) / r.warmup_steps
+            return (self.step + 1) / r.warmup_steps
         progress = (self.step - r.warmup_steps) / max(1, r.steps - r.warmup_steps)
-        return r.learning_rate * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * progress)))
+        return 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * progress))
 
     def _update_average(self) -> None:
         decay = min(self.recipe.average_decay, (1 + self.step) / (10 + self.step))

@@ -13,8 +13,8 @@ from wmbench.semantics.contrastive import ContrastiveRecipe, Progress, TextPair,
 from wmbench.semantics.trainable import MiniModule
 
 WEIGHTS_NAME = "mini-encoder.safetensors"
-PAIRS = 120_000
-RECIPE = ContrastiveRecipe(epochs=3, learning_rate=4e-3, group_size=8)
+PAIRS = 320_000
+RECIPE = ContrastiveRecipe(epochs=2, learning_rate=1e-2, group_size=16)
 RETRIEVAL_PAIRS = 1000
 
 

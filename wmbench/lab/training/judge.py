@@ -6,13 +6,11 @@ another seed and other documents, so that it judges the outputs of `mini` from t
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -39,7 +37,6 @@ class JudgeRecipe(BackboneRecipe):
     learning_rate: float = 3e-3
     average_decay: float = 0.99
     seed: int = 11
-    warmup_steps: int = 50
     evaluate_every: int = 375
 
 
@@ -81,30 +78,8 @@ class JudgeTrainer(BackboneTrainer):
     def __init__(self, folder: Path, codec: TokenizerCodec, recipe: JudgeRecipe | None = None) -> None:
         super().__init__(folder, codec, recipe or JudgeRecipe())
 
-    def train(self, report: Callable[[str], None] = print) -> None:
-        r = self.recipe
-        stream = self._examples(skip=self.step * r.batch_size)
-        began, first = time.monotonic(), self.step
-        losses: list[float] = []
-        while self.step < r.steps:
-            for group in self.optimizer.param_groups:
-                group["lr"] = self._learning_rate()
-            loss = token_losses(self.model, causal_batch(list(islice(stream, r.batch_size)), self.pad_id)).mean()
-            self.optimizer.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), r.gradient_clip)
-            self.optimizer.step()
-            self._update_average()
-            losses.append(loss.item())
-            self.step += 1
-            if self.step % 20 == 0:
-                pace = (time.monotonic() - began) / (self.step - first)
-                left = (r.steps - self.step) * pace / 60
-                report(f"step {self.step}/{r.steps}  loss {np.mean(losses[-20:]):.3f}  {left:.0f} min left")
-            if self.step % r.checkpoint_every == 0 or self.step == r.steps:
-                self.save()
-            if self.step % r.evaluate_every == 0 or self.step == r.steps:
-                self._log({"step": self.step, "train": float(np.mean(losses[-100:])), **self.evaluate()})
+    def next_loss(self, group: list[Example]) -> tuple[str, Tensor]:
+        return "next-token", token_losses(self.model, causal_batch(group, self.pad_id)).mean()
 
     def evaluate(self, documents: int = HELD_OUT_DOCUMENTS) -> dict[str, float]:
         """Held-out loss (nats per answer token) of the averaged weights."""

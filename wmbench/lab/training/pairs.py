@@ -5,8 +5,9 @@ meaning is put into words twice, both texts are cut at arbitrary tokens, and the
 text where the first had the anchor:
 
 - *told*: the second text is as long, shorter (short frames, no openers) or longer (long frames, openers, closers);
-- *located*: most positives lie exactly where the sentences say, their borders shifted by a few tokens; the others lie
-  where a detector would look, at the same share of the text, with all the drift that brings;
+- *located*: sentence borders tell where the second text says the same; each border is then shifted by a few tokens.
+  (Positives at the same share of the whole text, where a detector looks, drift so far that many share only the topic;
+  with many of them the encoder learned the topic instead of the meaning. Tried: see the model card.)
 - *straddling*: most segments cross the border of a sentence, because most units do.
 
 Only frames and class members that are open to everybody are used: the held-out fifth belongs to the attacks.
@@ -18,11 +19,12 @@ import json
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
-from wmbench.lab.language import Language, Proposition, Statement, language, seeded
+from wmbench.lab.language import LENGTHS, Language, Proposition, Statement, language, seeded
 from wmbench.lab.realise import Chooser, fill, sentence, suits
 from wmbench.lab.sample import sample
 from wmbench.lab.training.corpus import DOCUMENT_WORDS, TRAIN_SEEDS, prompts
@@ -34,18 +36,27 @@ MOST_WORDS = 25
 ANCHOR_TOKENS = (10, 29)
 """A unit of 25 tokens has about 22 words; 29 tokens are about 25."""
 SHORTEST_POSITIVE = 6
-BORDER_SHIFT = 2.0
-"""Standard deviation, in tokens, of the shift of each border of an exactly located positive."""
-LOCATED_EXACTLY = 0.8
+BORDER_SHIFT = 4.0
+"""Standard deviation, in tokens, of each border of a positive: a detector that counts tokens misses by as much."""
 
-Telling = str
-# Odds of a short, plain and long frame; then the odds of an opener and of a closer.
-TELLINGS: dict[Telling, tuple[tuple[float, float, float], float, float]] = {
-    "same": ((0.25, 0.45, 0.30), 0.35, 0.0),
-    "shorter": ((0.85, 0.13, 0.02), 0.0, 0.0),
-    "longer": ((0.02, 0.13, 0.85), 0.55, 0.25),
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """How wordy a text is."""
+
+    frame_odds: tuple[float, float, float]
+    """Of a short, a plain and a long frame."""
+    opener_odds: float
+    closer_odds: float
+    second_odds: float
+    """How often the second text of a document is told so; the first is always told as `same`."""
+
+
+TELLINGS = {
+    "same": Telling((0.25, 0.45, 0.30), 0.35, 0.0, second_odds=0.5),
+    "shorter": Telling((0.85, 0.13, 0.02), 0.0, 0.0, second_odds=0.25),
+    "longer": Telling((0.02, 0.13, 0.85), 0.55, 0.25, second_odds=0.25),
 }
-SECOND_TELLING = {"same": 0.5, "shorter": 0.25, "longer": 0.25}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +97,7 @@ def document_pairs(
     codec: TokenizerCodec, statements: Sequence[Statement], document: int, rng: random.Random
 ) -> Iterator[Pair]:
     first = tell(codec, statements, "same", rng)
-    telling = rng.choices(list(SECOND_TELLING), weights=list(SECOND_TELLING.values()))[0]
+    telling = rng.choices(list(TELLINGS), [how.second_odds for how in TELLINGS.values()])[0]
     second = tell(codec, statements, telling, rng, avoid=first.frames)
     # Shorter and longer texts are anchors as often as positives.
     source, target = (first, second) if rng.random() < 0.5 else (second, first)
@@ -107,36 +118,31 @@ def segments(length: int, rng: random.Random) -> Iterator[tuple[int, int]]:
 
 def counterpart(source: Told, target: Told, start: int, end: int, rng: random.Random) -> tuple[int, int]:
     """Where the second text says what the first says between two tokens."""
-    if rng.random() < LOCATED_EXACTLY:
-        begin = float(np.interp(start, source.borders, target.borders)) + rng.gauss(0.0, BORDER_SHIFT)
-        stop = float(np.interp(end, source.borders, target.borders)) + rng.gauss(0.0, BORDER_SHIFT)
-    else:
-        ratio = len(target.ids) / len(source.ids)
-        begin, stop = start * ratio, end * ratio
-    first = min(max(0, round(begin)), len(target.ids) - SHORTEST_POSITIVE)
-    return first, max(first + SHORTEST_POSITIVE, round(stop))
+    begin, stop = np.interp([start, end], source.borders, target.borders)
+    first = min(max(0, round(begin + rng.gauss(0.0, BORDER_SHIFT))), len(target.ids) - SHORTEST_POSITIVE)
+    return first, max(first + SHORTEST_POSITIVE, round(stop + rng.gauss(0.0, BORDER_SHIFT)))
 
 
 def tell(
     codec: TokenizerCodec,
     statements: Sequence[Statement],
-    telling: Telling,
+    telling: str,
     rng: random.Random,
     avoid: Sequence[str] = (),
 ) -> Told:
     """Put statements into words, where possible in other frames than the ones to avoid."""
     lab = language()
-    frame_odds, opener_odds, closer_odds = TELLINGS[telling]
+    how = TELLINGS[telling]
     chooser = Chooser(rng)
     texts: list[str] = []
     frames: list[str] = []
     for place, statement in enumerate(statements):
-        proposition = propositions(lab)[statement.proposition]
-        open_frames = [proposition.frames[n] for n in proposition.open_frames[rng.choices(_LENGTHS, frame_odds)[0]]]
+        proposition = propositions()[statement.proposition]
+        open_frames = [proposition.frames[n] for n in proposition.open_frames[rng.choices(LENGTHS, how.frame_odds)[0]]]
         frame = rng.choice([one for one in open_frames if place >= len(avoid) or one.id != avoid[place]] or open_frames)
         raw = fill(frame, proposition, dict(statement.values), chooser)
-        opener = _opener(lab, raw, rng) if rng.random() < opener_odds else ""
-        closer = rng.choice(lab.closers) if rng.random() < closer_odds and raw.endswith(".") else ""
+        opener = _opener(lab, raw, rng) if rng.random() < how.opener_odds else ""
+        closer = rng.choice(lab.closers) if rng.random() < how.closer_odds and raw.endswith(".") else ""
         texts.append((" " if place else "") + sentence(raw, opener, closer))
         frames.append(frame.id)
     rows = codec.encode_batch(texts)
@@ -144,15 +150,10 @@ def tell(
     return Told([i for row in rows for i in row], borders, frames)
 
 
-_LENGTHS = ("short", "plain", "long")
-_propositions: dict[str, Proposition] = {}
-
-
-def propositions(lab: Language) -> dict[str, Proposition]:
+@lru_cache(maxsize=1)
+def propositions() -> dict[str, Proposition]:
     """Every proposition by its id."""
-    if not _propositions:
-        _propositions.update({item.id: item for topic in lab.topics.values() for item in topic.propositions})
-    return _propositions
+    return {item.id: item for topic in language().topics.values() for item in topic.propositions}
 
 
 def _opener(lab: Language, raw: str, rng: random.Random) -> str:

@@ -1,0 +1,33 @@
+"""One denoising step of DenMark: candidates, rollouts, the best candidate of every active unit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from wmbench.keys import SecretKey
+from wmbench.runtime.step import Step
+from wmbench.types import Commit, Encoder, TextCodec
+from wmbench_denmark.candidates import active_units, draw_candidates
+from wmbench_denmark.config import DenMarkConfig
+from wmbench_denmark.keys import UnitVectors
+from wmbench_denmark.rollouts import UnitScorer, scores_of, select
+
+
+class Decoder:
+    """Decides steps under one key."""
+
+    def __init__(self, config: DenMarkConfig, encoder: Encoder, codec: TextCodec, key: SecretKey | None) -> None:
+        self._config = config
+        self._scorer = UnitScorer(encoder, codec, UnitVectors(config, key, encoder.dimension))
+
+    def decide(self, step: Step) -> Commit:
+        """Every active unit gets the tokens of its best candidate; all of them are scored on the same canvas."""
+        candidates = draw_candidates(step, active_units(step, self._config), self._config)
+        scores = scores_of(step, candidates, self._scorer, self._config)
+        best = [select(s, c.log_probability) for s, c in zip(scores, candidates, strict=True)]
+        winners = list(zip(candidates, best, strict=True))
+        return Commit(
+            np.repeat([c.unit.row for c in candidates], [c.unit.count for c in candidates]),
+            np.concatenate([c.columns[k] for c, k in winners]),
+            np.concatenate([c.tokens[k] for c, k in winners]),
+        )

@@ -1,0 +1,71 @@
+"""Colours: which (context hash, token) pairs are green, and how context tokens become a hash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wmbench.errors import ConfigError
+from wmbench.keys import SecretKey
+from wmbench.types import IntArray
+from wmbench_dlm_kgw.config import DlmKgwConfig
+
+Ids = npt.NDArray[np.integer[Any]]
+Bools = npt.NDArray[np.bool_]
+GreenMatrix = Callable[[Ids, Ids], Bools]
+"""(hashes, tokens), broadcast against each other -> is the pair green? Computed on demand: no table of V x V."""
+
+_SALT = 42
+_STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
+
+
+def signed_splitmix(keys: Ids) -> IntArray:
+    """SplitMix64, except that its shifts are arithmetic: the published code mixes int64, not uint64. Never scalars,
+    for which numpy warns of the intended overflow."""
+    z = keys + np.int64(0x9E3779B97F4A7C15 - 2**64)
+    for shift, factor in _STEPS:
+        z = (z ^ (z >> shift)) * np.int64(factor - 2**64)
+    mixed: IntArray = z ^ (z >> 31)
+    return mixed
+
+
+def official_uniforms(hashes: Ids, tokens: Ids, stride: int) -> npt.NDArray[np.float64]:
+    """The published numbers in [0, 1). `stride` is the number of hashes, context size times V."""
+    mixed = signed_splitmix(np.asarray(hashes, np.int64) + np.asarray(tokens, np.int64) * stride + _SALT)
+    return (mixed & (2**53 - 1)) * 2.0**-53
+
+
+def green_matrix(config: DlmKgwConfig, size: int, key: SecretKey | None) -> GreenMatrix:
+    """Colours for a vocabulary of `size` tokens."""
+    if config.prf == "official":
+        stride = len(config.convolution_kernel) * size
+        return lambda hashes, tokens: official_uniforms(hashes, tokens, stride) < config.gamma
+    if key is None:
+        raise ConfigError("dlm_kgw needs a secret key", hint="make one with `wmbench key new`, or set prf=official")
+    prf = key.token_prf("dlm_kgw", 1, "green")
+    return lambda hashes, tokens: prf.uniforms(hashes, tokens) < config.gamma
+
+
+@lru_cache(maxsize=4)
+def minhash_ranks(size: int) -> IntArray:
+    """Rank of every token in the fixed order of min-hash: torch's permutation of seed 0 on the CPU, for every key."""
+    import torch
+
+    ranks: IntArray = torch.randperm(size, generator=torch.Generator().manual_seed(0)).numpy()
+    return ranks
+
+
+def token_hashes(tokens: Ids, config: DlmKgwConfig, size: int) -> Ids:
+    """What one context token contributes: its id, or its rank."""
+    return tokens if config.seeding_scheme == "sumhash" else minhash_ranks(size)[tokens]
+
+
+def context_hashes(contexts: Ids, config: DlmKgwConfig, size: int) -> Ids:
+    """Hashes [n] of contexts [n, context size]."""
+    single = token_hashes(contexts, config, size)
+    hashes: Ids = single.sum(-1) if config.seeding_scheme == "sumhash" else single.min(-1)
+    return hashes

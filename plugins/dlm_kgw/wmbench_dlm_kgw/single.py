@@ -1,0 +1,131 @@
+"""One context token: the boost in closed form, from the top k tokens of each cell alone.
+
+With o the offset and p the laws of the cells, the gradient of the expected number of green tokens is
+
+    alpha_t[v] = 1[v in top k of p_t] ( sum_h p_{t+o}[h] G[h, v]  +  sum_u p_{t-o}[u] G[v, u] )
+
+where h and u run over the top k of their cells: be green under one's own context, and make the next token green.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from wmbench.types import IntArray
+from wmbench_dlm_kgw.config import DlmKgwConfig
+from wmbench_dlm_kgw.green import GreenMatrix, token_hashes
+from wmbench_dlm_kgw.neighbourhood import Neighbourhood
+from wmbench_dlm_kgw.strength import boosts
+
+Floats = npt.NDArray[np.float64]
+
+_NEGLIGIBLE = 1e-10
+"""Neighbour tokens of less weight are left out: k of them together move alpha by less than k times this. A sure
+neighbour then costs k colours instead of k^2."""
+_BLOCK = 64
+
+
+@dataclass(frozen=True, slots=True)
+class TopTokens:
+    """The k most likely tokens of n distributions, and the mass of all others."""
+
+    ids: IntArray
+    """[n, k]"""
+    odds: Floats
+    """[n, k + 1] probabilities up to a factor per row; the last column is the sum of all other tokens."""
+
+    @classmethod
+    def of(cls, logits: Tensor, k: int, temperature: float) -> TopTokens:
+        """Of softmax(logits / T), logits [n, V]."""
+        values, ids = top_k(logits, k)
+        best = values[:, :1]
+        total = ((logits - best) / temperature).exp_().sum(-1).cpu().numpy().astype(np.float64)
+        odds = np.exp((values - best).cpu().numpy().astype(np.float64) / temperature)
+        others = np.maximum(total - odds.sum(-1), 0.0)
+        return cls(ids.cpu().numpy(), np.concatenate([odds, others[:, None]], axis=1))
+
+    def probabilities(self, tilt: Floats | float = 0.0) -> Floats:
+        """[n, k + 1] after multiplying the odds by exp(tilt) [n, k + 1]."""
+        weights = self.odds * np.exp(tilt)
+        normalised: Floats = weights / weights.sum(-1, keepdims=True)
+        return normalised
+
+
+def top_k(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """torch.topk along the last axis of [n, V], in two stages: the k largest are in the k blocks of largest maxima."""
+    blocks, size = logits.shape[1] // _BLOCK, logits.shape[1]
+    if blocks <= 2 * k:
+        return logits.topk(min(k, size), dim=-1)
+    maxima = logits[:, : blocks * _BLOCK].unflatten(1, (blocks, _BLOCK)).amax(-1)
+    columns = (maxima.topk(k, dim=-1).indices[:, :, None] * _BLOCK + torch.arange(_BLOCK, device=logits.device)).flatten(1)
+    rest = torch.arange(blocks * _BLOCK, size, device=logits.device).expand(len(logits), -1)
+    columns = torch.cat([columns, rest], dim=1)
+    values, index = logits.gather(1, columns).topk(k, dim=-1)
+    return values, columns.gather(1, index)
+
+
+class SingleContext:
+    """Boosts for a kernel of one offset."""
+
+    def __init__(self, config: DlmKgwConfig, size: int, green: GreenMatrix) -> None:
+        self.config = config
+        self.size = size
+        """V: ids the tokenizer knows. Logits beyond are never boosted."""
+        self.green = green
+
+    def boosted(self, cells: Neighbourhood, logits: Tensor, temperature: float) -> Tensor:
+        """Logits [open, width] of the open cells, boosted, from those of the masked cells [masked, width]."""
+        opened = np.searchsorted(cells.masked, cells.open)
+        top = TopTokens.of(logits[:, : self.size], self.config.topk, temperature)
+        base = top.probabilities()
+        boost = np.zeros_like(base)
+        for _ in range(self.config.n_iter - 1):
+            alpha = self.alpha(cells, cells.masked, top.ids, top.probabilities(boost / temperature))
+            boost = boosts(alpha, base, self.config, temperature)
+        alpha = self.alpha(cells, cells.open, top.ids, top.probabilities(boost / temperature))
+        boost = boosts(alpha, base[opened], self.config, temperature)[:, :-1]
+        device = logits.device
+        return logits[torch.from_numpy(opened).to(device)].scatter_add_(
+            1, torch.from_numpy(top.ids[opened]).to(device), torch.from_numpy(boost).to(device, logits.dtype)
+        )
+
+    def alpha(self, cells: Neighbourhood, targets: IntArray, top_ids: IntArray, masked_law: Floats) -> Floats:
+        """Gradients [targets, k + 1] at the targets' top k tokens (and zero for the others)."""
+        ids, law = self._laws(cells, top_ids, masked_law)
+        offset = self.config.convolution_kernel[0]
+        own, alpha = ids[targets], np.zeros((len(targets), ids.shape[1] + 1))
+        # Flat lists of (target, neighbour's token, its weight); each meets the k tokens of its target.
+        t1, context, w1 = self._neighbour_tokens(cells.at(offset, targets), ids, law, skip=self.config.greenify_only)
+        t2, coloured, w2 = self._neighbour_tokens(cells.at(-offset, targets), ids, law, skip=self.config.booster_only)
+        k = ids.shape[1]
+        hashed = np.concatenate([np.repeat(context[:, None], k, axis=1), own[t2]])
+        tokens = np.concatenate([own[t1], np.repeat(coloured[:, None], k, axis=1)])
+        weights = np.concatenate([w1, w2])[:, None]
+        green = self.green(token_hashes(hashed, self.config, self.size), tokens)
+        np.add.at(alpha[:, :-1], np.concatenate([t1, t2]), weights * green)
+        return alpha
+
+    def _laws(self, cells: Neighbourhood, top_ids: IntArray, masked_law: Floats) -> tuple[IntArray, Floats]:
+        """Top tokens and their probabilities [N, k] of all known cells."""
+        k = top_ids.shape[1]
+        ids = np.zeros((len(cells.codes), k), dtype=np.int64)
+        law = np.zeros((len(cells.codes), k))
+        ids[:, 0], law[:, 0] = cells.tokens, 1.0
+        strange = cells.tokens >= self.size  # as published: uniform; which k of V equal tokens are the top is arbitrary
+        ids[strange], law[strange] = np.arange(k), 1 / self.size
+        ids[cells.masked], law[cells.masked] = top_ids, masked_law[:, :-1]
+        return ids, law
+
+    @staticmethod
+    def _neighbour_tokens(
+        neighbours: IntArray, ids: IntArray, law: Floats, *, skip: bool
+    ) -> tuple[IntArray, IntArray, Floats]:
+        """(target, token, weight) of the tokens that matter of each target's neighbour (-1: none)."""
+        weights = np.where(neighbours[:, None] >= 0, law[neighbours], 0.0)
+        target, rank = np.nonzero(weights > (np.inf if skip else _NEGLIGIBLE))
+        return target, ids[neighbours[target], rank], weights[target, rank]

@@ -1,0 +1,60 @@
+"""Decoding: every position prefers the tokens of its key colour."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from wmbench import hookimpl
+from wmbench.types import Commit, IntArray, Sample, SchemeContext
+from wmbench_patternmark.config import PatternMarkConfig
+from wmbench_patternmark.detect import PatternDetector
+from wmbench_patternmark.keys import KeyChain, chain, official_chain, official_seed, token_colours
+
+if TYPE_CHECKING:
+    from wmbench.runtime.row import Row
+    from wmbench.runtime.step import Step
+
+
+class PatternMark(PatternDetector):
+    """The scheme. Built without a key it can still detect: `score` is handed one."""
+
+    def __init__(self, config: PatternMarkConfig, context: SchemeContext) -> None:
+        super().__init__(config, context)
+        self._key = context.key
+
+    @cached_property
+    def colour_of(self) -> Tensor:
+        """[V] int8"""
+        return torch.from_numpy(token_colours(self.config, self.size, self._key).copy())
+
+    @hookimpl
+    def begin(self, sample: Sample) -> KeyChain:
+        return KeyChain(sample.index)
+
+    @hookimpl
+    def decode_step(self, step: Step) -> Commit:
+        logits = step.logits()
+        keys = np.empty(len(step.open), dtype=np.int8)
+        for r, row in enumerate(step.rows):
+            mine = step.open.rows == r
+            keys[mine] = self._keys(row)[step.open.columns[mine]]
+        # Ids beyond the tokenizer have the colour -1, which is no key's.
+        colour_of = pad(self.colour_of.to(logits.device), (0, logits.shape[1] - self.size), value=-1)
+        favoured = colour_of == torch.from_numpy(keys).to(logits.device)[:, None]  # [open cells, width]
+        return step.commit(logits + self.config.delta * favoured)
+
+    def _keys(self, row: Row) -> IntArray:
+        """The sample's key colours [canvas], prompt included."""
+        state: KeyChain = row.state
+        if state.keys is None:
+            if self.config.prf == "official":
+                state.keys = official_chain(self.config, row.length, official_seed(state.sample_index))
+            else:
+                state.keys = chain(self.config, row.uniforms("patternmark keys", row.length + 1))
+        return state.keys

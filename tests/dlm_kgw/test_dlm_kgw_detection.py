@@ -1,0 +1,87 @@
+"""Counting, p-values, verdicts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from wmbench_dlm_kgw.config import DlmKgwConfig
+from wmbench_dlm_kgw.detect import GreenDetector, GreenViews, exact_p, normal_z, scored_positions
+
+from wmbench.detection import Calibration
+from wmbench.runtime.backbones.tiny import ToyCodec
+from wmbench.testing import toy_key, toy_texts
+from wmbench.testing.harness import hooks_of
+from wmbench.types import SchemeContext, TextContext
+
+CODEC = ToyCodec(61)
+
+
+def detector(**settings: object) -> GreenDetector:
+    return GreenDetector(DlmKgwConfig(**settings), SchemeContext(CODEC))
+
+
+@pytest.mark.parametrize("kernel", [(-1,), (1,), (-3,), (-2, -1), (-1, 2), (-2, 1, 3)], ids=str)
+def test_each_tuple_counts_once(kernel: tuple[int, ...]) -> None:
+    ids = np.random.default_rng(0).integers(0, 4, 80)
+    seen, expected = set(), []
+    for t in range(len(ids)):
+        if all(0 <= t + offset < len(ids) for offset in kernel):
+            context = tuple(ids[t + offset] for offset in kernel)
+            if (context, ids[t]) not in seen:
+                seen.add((context, ids[t]))
+                expected.append((t, *context))
+    positions, contexts = scored_positions(ids, kernel)
+    assert np.column_stack([positions, contexts]).tolist() == [list(row) for row in expected]
+
+
+def test_too_short_texts_say_nothing() -> None:
+    scheme = detector(convolution_kernel=(-2, -1))
+    hooks = hooks_of(scheme, codec=CODEC)
+    views = hooks.score(hooks.features(["", "w7", "w7 w8"], TextContext()), toy_key(), TextContext())
+    assert views.scores[:, 0].tolist() == [0, 0, 0]
+    nothing = np.zeros(1, dtype=np.int64)
+    assert exact_p(nothing, nothing, 0.25).tolist() == [1.0]
+    assert normal_z(nothing, nothing, 0.25).tolist() == [0.0]
+
+
+def test_verdicts_carry_the_exact_p() -> None:
+    context = TextContext(alpha=0.05, evidence=True)
+    texts = toy_texts([60] * 5, seed=1)
+    verdicts = {}
+    for p_value in ("empirical", "exact"):
+        hooks = hooks_of(detector(p_value=p_value), codec=CODEC)
+        views = hooks.score(hooks.features(texts, context), toy_key(), context)
+        nulls = hooks.score(hooks.features(toy_texts([60] * 40, seed=2), context), toy_key(), context)
+        calibration = Calibration(nulls.scores, nulls.names) if p_value == "empirical" else None
+        verdicts[p_value] = hooks.detect(views, calibration, context)
+    for empirical, exact in zip(verdicts["empirical"], verdicts["exact"], strict=True):
+        assert empirical.method.startswith("empirical")
+        assert exact.method.startswith("exact binomial")
+        np.testing.assert_allclose(empirical.details["exact_p"], exact.p_value)
+        assert empirical.details["raw_score"] == empirical.details["z"] == exact.details["z"]
+        assert len(exact.evidence) == exact.details["scored"]
+        assert sum(e.label == "green" for e in exact.evidence) == exact.details["green"]
+        np.testing.assert_allclose(
+            sum(e.weight for e in exact.evidence), exact.details["green"] - 0.25 * exact.details["scored"]
+        )
+
+
+def test_exact_p_is_uniform_over_keys() -> None:
+    """Distinct bigrams have independent colours, so that over keys the green count is binomial for any text."""
+    scheme, (text,) = detector(), toy_texts([120], seed=3)
+    hooks = hooks_of(scheme, codec=CODEC)
+    features = hooks.features([text], TextContext())
+    green = []
+    for i in range(400):
+        views = scheme.score(features, toy_key(f"uniform {i}"), TextContext())
+        assert isinstance(views, GreenViews)
+        assert views.green is not None
+        assert views.scored is not None
+        green.append(int(views.green[0]))
+        n = int(views.scored[0])
+    assert abs(np.mean(green) - n / 4) < 4 * np.sqrt(n * 3 / 16 / 400)
+    assert 0.8 < np.var(green) / (n * 3 / 16) < 1.2  # five standard errors are 0.35
+
+
+def test_tiny_p_values_stay_positive() -> None:
+    assert exact_p(np.array([5000]), np.array([5000]), 0.25)[0] == 1e-300

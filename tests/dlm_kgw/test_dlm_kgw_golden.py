@@ -1,0 +1,94 @@
+"""Golden vectors made by running the authors' code (tests/golden/dlm_kgw_*.json)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import ndtri
+from wmbench_dlm_kgw.config import DlmKgwConfig
+from wmbench_dlm_kgw.detect import GreenDetector, GreenViews, scored_positions
+from wmbench_dlm_kgw.green import context_hashes, green_matrix, official_uniforms, signed_splitmix
+from wmbench_dlm_kgw.neighbourhood import Neighbourhood
+from wmbench_dlm_kgw.several import SeveralContexts
+from wmbench_dlm_kgw.single import SingleContext
+
+from wmbench.runtime.backbones.tiny import ToyCodec
+from wmbench.types import Features, SchemeContext, TextContext
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+def cases(name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads((GOLDEN / f"dlm_kgw_{name}.json").read_text())["cases"]
+    return found
+
+
+@pytest.mark.parametrize("case", cases("prf"), ids=lambda case: f"V={case['vocab']}, context {case['kernel_size']}")
+def test_colours(case: dict[str, Any]) -> None:
+    stride, hashes, tokens = case["kernel_size"] * case["vocab"], np.array(case["hash"]), np.array(case["token"])
+    assert stride == case["idx_offset"]
+    assert (hashes + tokens * stride + case["seed"]).tolist() == case["key"]
+    assert list(map(str, signed_splitmix(np.array(case["key"])).tolist())) == case["splitmix_int64"]
+    uniforms = official_uniforms(hashes, tokens, stride)
+    np.testing.assert_allclose(uniforms, case["uniform"], rtol=1e-8)
+    np.testing.assert_allclose(ndtri(uniforms), case["gaussian"], atol=1e-6)
+    config = DlmKgwConfig(
+        prf="official", gamma=case["gamma"], convolution_kernel=tuple(range(-case["kernel_size"], 0))
+    )
+    green = green_matrix(config, case["vocab"], None)
+    assert green(hashes, tokens).astype(int).tolist() == case["green"]
+    if matrix := case["full_green_matrix_rows_hash_cols_token"]:
+        everything = np.arange(case["vocab"])
+        assert green(everything[:, None], everything[None, :]).astype(int).tolist() == matrix
+
+
+def step_config(params: dict[str, Any]) -> DlmKgwConfig:
+    names = {name: value for name, value in params.items() if not name.startswith("greenlist")}
+    assert params["greenlist_type"] == "bernoulli"
+    return DlmKgwConfig(prf="official", gamma=params["greenlist_params"]["gamma"], **names)
+
+
+@pytest.mark.parametrize("booster", [SingleContext, SeveralContexts])
+@pytest.mark.parametrize("case", cases("step"), ids=lambda case: str(case["name"]))
+def test_step(case: dict[str, Any], booster: type[SingleContext | SeveralContexts]) -> None:
+    config, size = step_config(case["params"]), case["vocab"]
+    if booster is SingleContext and len(config.convolution_kernel) > 1:
+        pytest.skip("several context tokens")
+    is_masked = np.array(case["masked"], dtype=bool)
+    columns = np.flatnonzero(is_masked)
+    logits = torch.tensor(case["logits"], dtype=torch.float32)[torch.from_numpy(is_masked)]
+    cells = Neighbourhood.of_canvas(np.array(case["input_ids"]), is_masked, columns)
+    boosted = booster(config, size, green_matrix(config, size, None)).boosted(cells, logits, case["temperature"])
+    found = (boosted - logits).numpy()
+    expected = np.array([case["booster_masked_positions"][str(column)] for column in columns])
+    # Among tokens below the noise of its Fourier transform the published code boosts at random.
+    comparable = (logits[:, :size] / case["temperature"]).softmax(-1).numpy() > 1e-6
+    assert np.abs(found - expected)[:, :size][comparable].max() < 2e-6
+    assert not found[:, size:].any(), "ids beyond the tokenizer are never boosted"
+
+
+@pytest.mark.parametrize("case", cases("detect"), ids=lambda case: f"{len(case['ids'])} ids, {case['kernel']}")
+def test_detection(case: dict[str, Any]) -> None:
+    config = DlmKgwConfig(prf="official", gamma=case["gamma"], convolution_kernel=tuple(case["kernel"]))
+    ids, size = np.array(case["ids"]), case["vocab"]
+    positions, contexts = scored_positions(ids, config.convolution_kernel)
+    assert (positions - len(case["kernel"])).tolist() == np.flatnonzero(case["keep_mask"]).tolist()
+    colours = green_matrix(config, size, None)(context_hashes(contexts, config, size), ids[positions])
+    assert colours.astype(int).tolist() == np.array(case["token_color"])[np.array(case["keep_mask"]) > 0].tolist()
+
+    features = Features.pack([ids.astype(np.int32)], [len(ids)])
+    detector = GreenDetector(config, SchemeContext(ToyCodec(size)))
+    views = detector.score(features, None, TextContext())
+    assert isinstance(views, GreenViews)
+    assert views.green is not None
+    assert views.scored is not None
+    assert (views.green[0], views.scored[0]) == (case["n_green"], case["n_scored"])
+    np.testing.assert_allclose(views.scores[0, 0], case["normal_z"], rtol=1e-6)
+    exact = GreenDetector(config.model_copy(update={"p_value": "exact"}), SchemeContext(ToyCodec(size)))
+    (verdict,) = exact.detect(exact.score(features, None, TextContext()), TextContext()) or []
+    np.testing.assert_allclose(verdict.p_value, case["p_value"], rtol=1e-6)
