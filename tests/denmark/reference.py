@@ -22,7 +22,7 @@ from wmbench.testing import ToyEncoder
 @dataclass
 class Settings:
     unit: int = 5
-    candidates: int = 5
+    candidates: int = 4
     channels: int = 2
     positions: int = 1
     mean_rollouts: int = 3

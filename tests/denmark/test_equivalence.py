@@ -18,15 +18,15 @@ NEW_TOKENS = 12  # units of 5, 5 and 2
 KEY = toy_key("equivalence")
 SAMPLES = [Sample(f"s{i}", "w5 w6 w7 " * (1 + 2 * i)) for i in range(4)]
 GEOMETRIES = {
-    "full": TinyConfig(attention="full"),
-    "block": TinyConfig(attention="block", attention_block=5),
-    "unit straddles blocks": TinyConfig(attention="block", attention_block=4),
-    "shifted": TinyConfig(attention="full", shift=1),
+    "full": TinyConfig(layers=1, attention="full"),
+    "block": TinyConfig(layers=1, attention="block", attention_block=5),
+    "unit straddles blocks": TinyConfig(layers=1, attention="block", attention_block=4),
+    "shifted": TinyConfig(layers=1, attention="full", shift=1),
 }
 
 
 def generated(backbone: TinyBackbone, decoding: Decoding, batch_size: int, **settings: Any) -> list[Generation]:
-    config = DenMarkConfig(unit_size=5, candidates=5, **settings)
+    config = DenMarkConfig(unit_size=5, candidates=4, **settings)
     scheme = DenMark(config, SchemeContext(backbone.codec, KEY, lambda name: ToyEncoder()))
     return run_scheme(scheme, backbone, SAMPLES, decoding, batch_size=batch_size)
 

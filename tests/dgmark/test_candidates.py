@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from wmbench_dgmark.candidates import draw_candidates, first_arrivals, uniforms_needed
 
 from wmbench.runtime.settings import Decoding
-from wmbench_dgmark.candidates import draw_candidates, first_arrivals, uniforms_needed
 
 DRAWS = 40_000
 

@@ -11,6 +11,10 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import ndtr
+from wmbench_dgmark.config import DgMarkConfig
+from wmbench_dgmark.decode import DgMark
+from wmbench_dgmark.detect import global_z, window_z, windowed_score
+from wmbench_dgmark.parity import fits, token_bits
 
 from tests.dgmark.reference import greedy_decode
 from tests.dgmark.toy_backbone import FormulaBackbone
@@ -19,10 +23,6 @@ from wmbench.runtime.loop import decode, make_engine
 from wmbench.runtime.settings import Decoding
 from wmbench.runtime.step import Step
 from wmbench.types import Commit, Sample, SchemeContext
-from wmbench_dgmark.config import DgMarkConfig
-from wmbench_dgmark.decode import DgMark
-from wmbench_dgmark.detect import global_z, window_z, windowed_score
-from wmbench_dgmark.parity import fits, token_bits
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "dgmark.json").read_text(encoding="utf-8"))
 BACKBONE = cast(Backbone, FormulaBackbone())

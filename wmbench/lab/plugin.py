@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wmbench.hookspecs import hookimpl
+from wmbench.lab.codec import weights_folder
 from wmbench.types import AttackInfo, BackboneEntry, DatasetInfo
 
 # One token per step in random order: every scheme gets the most decisions per text, and the schedule is the paper's.
@@ -13,6 +14,8 @@ DATASETS = "wmbench.lab.datasets"
 
 @hookimpl
 def register_backbones() -> list[BackboneEntry]:
+    if not (weights_folder() / "mini.safetensors").is_file():
+        return []  # a checkout whose models are still to be trained (`wmbench lab train-backbone`)
     described = (
         ("mini", "MiniConfig", "embedded lab model, causal across blocks of 25 (as LLaDA2.0); no hub, no GPU"),
         ("mini-full", "FullMiniConfig", "the same weights with full attention (as LLaDA and Dream)"),

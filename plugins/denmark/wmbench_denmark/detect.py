@@ -17,7 +17,7 @@ from wmbench.detection import Calibration
 from wmbench.errors import CalibrationError, ConfigError
 from wmbench.keys import SecretKey
 from wmbench.semantics.units import embed_units, unit_windows
-from wmbench.types import Encoder, Evidence, Features, IntArray, TextCodec, TextContext, Verdict, Views
+from wmbench.types import AnyArray, Encoder, Evidence, Features, IntArray, TextCodec, TextContext, Verdict, Views
 from wmbench_denmark.config import DenMarkConfig
 from wmbench_denmark.keys import UnitVectors
 
@@ -26,10 +26,16 @@ _VALUES_AT_ONCE = 1 << 18
 """Embedding entries converted to float32 at once: 1 MB, which stays in the processor's cache."""
 
 
-def unit_features(texts: Sequence[str], encoder: Encoder, codec: TextCodec, config: DenMarkConfig) -> Features:
+def unit_features(
+    texts: Sequence[str],
+    encoder: Encoder,
+    codec: TextCodec,
+    config: DenMarkConfig,
+    dtype: npt.DTypeLike = np.float16,
+) -> Features:
     """Embeddings of all units of all sizes, in the order of `unit_windows`; zero vectors for units without words."""
     ids = [np.asarray(tokens[: config.scored_tokens], dtype=np.int64) for tokens in codec.encode_batch(texts)]
-    features = embed_units(encoder, codec, ids, config.sizes)
+    features = embed_units(encoder, codec, ids, config.sizes, dtype)
     has_words = _WordTest(codec)
     for i, tokens in enumerate(ids):
         words = has_words(tokens)
@@ -114,7 +120,7 @@ class _Layout:
         return cls(units, np.repeat(np.arange(len(flat)), flat))
 
 
-def _projections(values: npt.NDArray[np.float16], units: IntArray, vectors: npt.NDArray[np.float32]) -> Floats:
+def _projections(values: AnyArray, units: IntArray, vectors: npt.NDArray[np.float32]) -> Floats:
     """[embeddings] <E, v_b>, each row summed by itself: a text's score does not depend on its neighbours."""
     scores = np.empty(len(values))
     rows = max(1, _VALUES_AT_ONCE // max(1, values.shape[1]))
@@ -124,7 +130,7 @@ def _projections(values: npt.NDArray[np.float16], units: IntArray, vectors: npt.
     return scores
 
 
-def _has_words(values: npt.NDArray[np.float16], scores: Floats) -> npt.NDArray[np.bool_]:
+def _has_words(values: AnyArray, scores: Floats) -> npt.NDArray[np.bool_]:
     """[embeddings] False for zero vectors, which stand for units without words. Only a zero score can be one."""
     has_words = np.ones(len(values), dtype=bool)
     suspects = np.flatnonzero(scores == 0)

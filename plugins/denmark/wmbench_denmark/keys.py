@@ -23,9 +23,7 @@ Units = npt.NDArray[np.int64]
 _UNITS_AT_ONCE = 16
 
 
-def secret_channels(
-    key: SecretKey, units: Units, channels: int, dimension: int
-) -> tuple[Floats, Signs]:
+def secret_channels(key: SecretKey, units: Units, channels: int, dimension: int) -> tuple[Floats, Signs]:
     """Directions [units, C, dimension] of length 1 and signs [units, C], by HMAC of the key."""
     unit, channel = units[:, None], np.arange(channels)
     gaussians = key.stream("denmark", 1, "direction").gaussians(unit, channel, dimension)

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from wmbench.errors import ConfigError
 from wmbench.runtime.lookahead import Edit
 from wmbench.runtime.sampling import draw_tokens
 from wmbench.runtime.step import Step
@@ -75,8 +74,6 @@ class UnitScorer:
         index = [place.setdefault(row.tobytes(), len(place)) for row in rows]
         distinct = [np.frombuffer(content, dtype=np.int64) for content in place]
         embeddings = embed_ids(self._encoder, self._codec, distinct)
-        if embeddings.shape != (len(distinct), self._encoder.dimension):
-            raise wrong_shape(embeddings.shape, self._encoder.dimension)
         counts = np.array([len(part) for part in parts])
         looked_at = [len(completions.ids) for completions in completed]
         numbers = np.repeat(np.repeat([completions.number for completions in completed], looked_at), counts)
@@ -110,14 +107,6 @@ def scores_of(step: Step, candidates: Sequence[Candidates], scorer: UnitScorer, 
         all_scores[considered] = mean[inverse]
         scores.append(all_scores)
     return scores
-
-
-def wrong_shape(shape: tuple[int, ...], dimension: int) -> ConfigError:
-    return ConfigError(
-        "the encoder's vectors have not the dimension it declares",
-        why=f"shape {shape}, declared dimension {dimension}",
-        hint="choose another encoder with `-S encoder=<name>`; `wmbench ls encoders` lists them",
-    )
 
 
 def _rolled_out(

@@ -9,6 +9,7 @@ from wmbench import hookimpl
 from wmbench.detection import Calibration
 from wmbench.errors import ConfigError
 from wmbench.keys import SecretKey
+from wmbench.semantics.units import EMPTY_TEXT
 from wmbench.types import Commit, Encoder, Features, SchemeContext, TextContext, Verdict, Views
 from wmbench_denmark.config import DenMarkConfig
 from wmbench_denmark.detect import min_p_verdicts, unit_features, unit_scores
@@ -54,13 +55,18 @@ class DenMark:
         if self._encoder is None:
             if self._context.load_encoder is None:
                 raise ConfigError("DenMark needs an encoder, and none can be loaded here")
-            encoder = self._context.load_encoder(self._config.encoder)
-            expected = self._config.dimension
-            if expected is not None and encoder.dimension != expected:
-                raise ConfigError(
-                    f"encoder {self._config.encoder!r} has the wrong dimension",
-                    why=f"its vectors have {encoder.dimension} entries, `dimension` says {expected}",
-                    hint="choose the encoder the text was marked with, or leave `dimension` out",
-                )
-            self._encoder = encoder
+            self._encoder = _checked(self._context.load_encoder(self._config.encoder), self._config)
         return self._encoder
+
+
+def _checked(encoder: Encoder, config: DenMarkConfig) -> Encoder:
+    """The encoder, if its vectors have the dimension that it declares and the user expects."""
+    found = encoder.encode([EMPTY_TEXT]).shape[-1]
+    expected = config.dimension or encoder.dimension
+    if not found == encoder.dimension == expected:
+        raise ConfigError(
+            f"encoder {config.encoder!r} has the wrong dimension",
+            why=f"its vectors have {found} entries, it declares {encoder.dimension}, {expected} are expected",
+            hint="name the encoder the text was marked with (`-S encoder=<name>`), or leave `dimension` out",
+        )
+    return encoder

@@ -37,9 +37,9 @@ class BackboneRecipe(BaseModel):
     mlp_width: int = 512
     answer_tokens: int = 300
     batch_size: int = 10
-    steps: int = 1300
-    matrix_learning_rate: float = Field(1.2e-2, description="Of the trunk's matrices (Muon).")
-    learning_rate: float = Field(4e-3, description="Of embeddings, norms and the output bias (AdamW).")
+    steps: int = 1500
+    matrix_learning_rate: float = Field(6e-3, description="Of the trunk's matrices (Muon).")
+    learning_rate: float = Field(3e-3, description="Of embeddings, norms and the output bias (AdamW).")
     warmup_steps: int = 20
     weight_decay: float = 0.01
     gradient_clip: float = 1.0

@@ -35,7 +35,7 @@ def layout_odds(progress: float) -> dict[Layout, float]:
     if progress < 0.15:
         return {"causal": 0.7, "full": 0.3, "block": 0.0, "block causal": 0.0}
     if progress < 0.5:
-        return {"causal": 0.15, "full": 0.35, "block": 0.25, "block causal": 0.25}
+        return {"causal": 0.3, "full": 0.3, "block": 0.2, "block causal": 0.2}
     return {"causal": 0.0, "full": 0.25, "block": 0.6, "block causal": 0.15}
 
 

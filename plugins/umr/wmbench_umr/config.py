@@ -1,0 +1,34 @@
+"""Settings of UMR."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class UmrConfig(BaseModel):
+    """The defaults are those of the DenMark paper's runs, except for the keyed bitmap."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    prf: Literal["hmac", "official"] = Field(
+        "hmac", description="Bitmap of token pairs. hmac: from the secret key. official: from `official_key`, as published."
+    )
+    official_key: int = Field(42, ge=0, description="The published constant key, for `prf: official` only.")
+    message: str = Field("1001", pattern="^[01]{1,64}$", description="Bits that the text carries.")
+    ratio: float = Field(0.5, gt=0, lt=1, description="Share of hits among the successors of a token.")
+    delta: float = Field(10.0, ge=0, description="Strength: a hit is 1 + delta times as probable.")
+    strategy: Literal["bidirectional", "normal"] = Field(
+        "bidirectional", description="Neighbours that count when filled: both, or (normal) the previous one only."
+    )
+    regret: bool = Field(True, description="Mask tokens again, once, that miss although both neighbours are filled.")
+    candidates: int = Field(
+        64, ge=2, description="Best tokens of a position that modulation may choose from (official: one bitmap row each)."
+    )
+    scored_tokens: int | None = Field(
+        300, ge=2, description="The detector reads this many tokens of a text; None: all of them."
+    )
+    p_value: Literal["empirical", "normal"] = Field(
+        "empirical", description="empirical: rank among null texts. normal: the law of z for independent fair hits."
+    )

@@ -1,0 +1,194 @@
+"""Marking: the native policy chooses positions and tokens; then tokens beside filled cells are chosen again.
+
+Positions and confidences never see the mark. A cell with a filled neighbour (a stable context) takes the best token after
+modulation; a cell without one keeps its own token and may regret it later (`regret.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wmbench import hookimpl
+from wmbench.runtime.sampling import confidence, draw_tokens
+from wmbench.runtime.step import Cells, Step
+from wmbench.types import Commit, IntArray, Sample, SchemeContext
+from wmbench_umr.bitmap import Bitmap
+from wmbench_umr.config import UmrConfig
+from wmbench_umr.detect import Flags, UmrDetector
+from wmbench_umr.modulation import best_scores, modulated
+from wmbench_umr.regret import Regret, judge
+
+
+class Umr(UmrDetector):
+    """The scheme: decoding here, detection inherited."""
+
+    def __init__(self, config: UmrConfig, context: SchemeContext) -> None:
+        super().__init__(config, context)
+        self._special = np.array(sorted(context.codec.special_ids), dtype=np.int64)
+
+    @cached_property
+    def _bitmap(self) -> Bitmap:
+        return self.bitmap(self._key)
+
+    @hookimpl
+    def begin(self, sample: Sample) -> Regret:
+        return Regret()
+
+    @hookimpl
+    def decode_step(self, step: Step) -> Commit:
+        bitmap = self._bitmap  # raises before anything is decoded when there is no key
+        native = step.propose()
+        more, more_tokens = self._extra(step, native)
+        rows, columns = np.concatenate([native.rows, more.rows]), np.concatenate([native.columns, more.columns])
+        order = np.lexsort((columns, rows))
+        cells, drawn = Cells(rows[order], columns[order]), np.concatenate([native.tokens, more_tokens])[order]
+        tokens, controlled = self._controlled(step, cells, drawn, bitmap)
+        may_regret = self.config.regret and step.decoding.max_visits > 1
+        back = self._regret(step, cells, tokens, controlled, bitmap) if may_regret else ([], [])
+        return Commit(cells.rows, cells.columns, tokens, *(np.array(part, dtype=np.int64) for part in back))
+
+    # --- positions ---------------------------------------------------------------------------------------------
+
+    def _extra(self, step: Step, native: Commit) -> tuple[Cells, IntArray]:
+        """One more cell, and its own token, for every row that is due to mask a candidate again."""
+        free = [
+            np.setdiff1d(plan.scope, native.columns[native.rows == r]) if row.state.due else np.empty(0, dtype=np.int64)
+            for r, (row, plan) in enumerate(zip(step.rows, step.plans, strict=True))
+        ]
+        ranked = step.decoding.positions in ("low_confidence", "margin", "entropy") and step.decoding.schedule != "origin"
+        if not ranked:  # chosen before any logits, as the native positions are
+            free = [self._any_of(step, r, columns) for r, columns in enumerate(free)]
+        cells = Cells.ragged(free)
+        if not len(cells):
+            return cells, np.empty(0, dtype=np.int64)
+        logits = _base_logits(step, cells)
+        u = torch.from_numpy(step.cell_uniforms("token", cells)).to(logits.device)  # the native policy's own draws
+        decoding = step.decoding
+        tokens = draw_tokens(logits, u, decoding.temperature, decoding.top_k, decoding.top_p)
+        if not ranked:
+            return cells, tokens.cpu().numpy()
+        kind = decoding.positions if decoding.positions in ("margin", "entropy") else "probability"
+        sureness = confidence(kind, logits.double().softmax(-1), tokens).cpu().numpy()
+        best = [
+            mine[np.argmax(sureness[mine])]
+            for r in range(len(step.rows))
+            if len(mine := np.flatnonzero(cells.rows == r))
+        ]
+        return Cells(cells.rows[best], cells.columns[best]), tokens.cpu().numpy()[best]
+
+    def _any_of(self, step: Step, r: int, columns: IntArray) -> IntArray:
+        if len(columns) < 2 or step.decoding.positions == "left_to_right":
+            return columns[:1]
+        at = int(step.rows[r].uniforms("umr extra position", 1)[0] * len(columns))
+        return columns[at : at + 1]
+
+    # --- tokens ------------------------------------------------------------------------------------------------
+
+    def _controlled(self, step: Step, cells: Cells, drawn: IntArray, bitmap: Bitmap) -> tuple[IntArray, Flags]:
+        """Tokens after modulation, and which cells had a filled neighbour to be controlled by.
+
+        A special token that the model itself chose stays, and no special token replaces another one: the text does
+        not show them. Neighbouring cells are filled from left to right, so that each sees its left one.
+        """
+        candidates, p = self._best_scores(step, cells, drawn)
+        p = np.where(np.isin(candidates, self._special), 0.0, p)
+        tokens = drawn.copy()
+        controlled = np.zeros(len(cells), dtype=bool)
+        canvases = [row.canvas.copy() for row in step.rows]
+        filled = [_filled(canvas, row.masked) for canvas, row in zip(canvases, step.rows, strict=True)]
+        follows = np.diff(cells.columns, prepend=-2) == 1
+        follows &= np.diff(cells.rows, prepend=-1) == 0
+        rank = np.zeros(len(cells), dtype=np.int64)  # place in a run of neighbouring cells
+        for i in np.flatnonzero(follows):
+            rank[i] = rank[i - 1] + 1
+        for place in range(int(rank.max()) + 1):
+            now = np.flatnonzero(rank == place)
+            weights = p[now]
+            sides = [(-1, True), (1, False)] if self.config.strategy == "bidirectional" else [(-1, True)]
+            for offset, is_left in sides:
+                known, neighbour = _neighbours(cells, now, offset, canvases, filled)
+                if known.any():
+                    at, beside = candidates[now][known], neighbour[known, None]
+                    green = bitmap.hits(beside, at) if is_left else bitmap.hits(at, beside)
+                    weights[known] = modulated(weights[known], green, self.config.delta)
+                    controlled[now] |= known
+            replace = controlled[now] & ~np.isin(drawn[now], self._special)
+            tokens[now[replace]] = candidates[now[replace], weights[replace].argmax(axis=1)]
+            for i in now.tolist():
+                canvases[cells.rows[i]][cells.columns[i]] = tokens[i]
+                filled[cells.rows[i]][cells.columns[i]] = True
+        return tokens, controlled
+
+    def _best_scores(self, step: Step, cells: Cells, drawn: IntArray) -> tuple[IntArray, np.ndarray]:
+        """The best tokens [n, candidates] of every cell under the noise that made the native policy draw its token."""
+        logits = _base_logits(step, cells)[:, : self._size]  # ids beyond the tokenizer are banned, and not in the bitmap
+        width = logits.shape[1] + 1 if step.decoding.temperature > 0 else 0
+        noise = [
+            step.rows[r].uniforms("umr noise", width, lane=column)
+            for r, column in zip(cells.rows.tolist(), cells.columns.tolist(), strict=True)
+        ]
+        u = torch.from_numpy(np.stack(noise)).to(logits.device)
+        winners = torch.from_numpy(drawn).to(logits.device)
+        candidates, p = best_scores(logits, winners, u, step.decoding, self.config.candidates)
+        return candidates.cpu().numpy(), p.cpu().numpy()
+
+    # --- regret ------------------------------------------------------------------------------------------------
+
+    def _regret(
+        self, step: Step, cells: Cells, tokens: IntArray, controlled: Flags, bitmap: Bitmap
+    ) -> tuple[list[int], list[int]]:
+        """Update every row's state; rows and columns to be masked again."""
+        mine = [np.flatnonzero(cells.rows == r) for r in range(len(step.rows))]
+        canvases = [row.edited(cells.columns[i], tokens[i]) for row, i in zip(step.rows, mine, strict=True)]
+        masked = [np.setdiff1d(row.masked, cells.columns[i]) for row, i in zip(step.rows, mine, strict=True)]
+        watched = [
+            sorted({*row.state.cw_map, *cells.columns[i].tolist()}) for row, i in zip(step.rows, mine, strict=True)
+        ]
+        standing = judge(canvases, masked, watched, bitmap, self._special)
+        back: tuple[list[int], list[int]] = ([], [])
+        for r, (row, i) in enumerate(zip(step.rows, mine, strict=True)):
+            committed = cells.columns[i]
+            free = ~controlled[i] & ~np.isin(tokens[i], self._special)
+            block_is_full = not np.isin(step.plans[r].scope, masked[r]).any()
+            row.state, column = row.state.after(standing[r], committed[free].tolist(), committed, block_is_full)
+            if column is not None:
+                back[0].append(r)
+                back[1].append(column)
+        return back
+
+
+def _base_logits(step: Step, cells: Cells) -> Tensor:
+    """Logits at cells; those that the native policy has read are not computed again."""
+    known = step.known_logits
+    if known is None:
+        return step.logits(cells)
+    place = {cell: i for i, cell in enumerate(zip(step.open.rows.tolist(), step.open.columns.tolist(), strict=True))}
+    at = [place.get(cell) for cell in zip(cells.rows.tolist(), cells.columns.tolist(), strict=True)]
+    missing = [i for i, j in enumerate(at) if j is None]
+    logits = known[[j or 0 for j in at]]
+    if missing:
+        logits[missing] = step.logits(Cells(cells.rows[missing], cells.columns[missing]))
+    return logits
+
+
+def _filled(canvas: IntArray, masked: IntArray) -> Flags:
+    flags = np.ones(len(canvas), dtype=bool)
+    flags[masked] = False
+    return flags
+
+
+def _neighbours(
+    cells: Cells, now: IntArray, offset: int, canvases: Sequence[IntArray], filled: Sequence[Flags]
+) -> tuple[Flags, IntArray]:
+    """Whether the neighbour of each cell exists and is filled, and its token."""
+    known, tokens = np.zeros(len(now), dtype=bool), np.zeros(len(now), dtype=np.int64)
+    for k, i in enumerate(now.tolist()):
+        r, column = cells.rows[i], cells.columns[i] + offset
+        if 0 <= column < len(canvases[r]) and filled[r][column]:
+            known[k], tokens[k] = True, canvases[r][column]
+    return known, tokens

@@ -1,0 +1,184 @@
+"""Presets, bad configurations, options, and what a step costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import wmbench_denmark
+from pydantic import ValidationError
+from wmbench_denmark.config import DenMarkConfig
+from wmbench_denmark.scheme import DenMark
+
+from wmbench.errors import ConfigError
+from wmbench.runtime.backbones.tiny import TinyBackbone, TinyConfig
+from wmbench.runtime.settings import Decoding
+from wmbench.testing import ToyEncoder, run_scheme, toy_key, toy_samples
+from wmbench.types import Encoder, Generation, SchemeContext
+
+BACKBONE = TinyBackbone(TinyConfig(layers=1))
+SHORT = Decoding(max_new_tokens=13, block_length=5)
+SMALL = {"unit_size": 5, "candidates": 4}
+
+
+def generated(
+    decoding: Decoding = SHORT, encoder: Encoder | None = None, samples: int = 3, **settings: Any
+) -> list[Generation]:
+    chosen = encoder or ToyEncoder()
+    context = SchemeContext(BACKBONE.codec, toy_key("settings"), lambda name: chosen)
+    scheme = DenMark(DenMarkConfig(**{**SMALL, **settings}), context)
+    return run_scheme(scheme, BACKBONE, toy_samples(samples), decoding)
+
+
+def tokens(generations: list[Generation]) -> list[tuple[int, ...]]:
+    return [generation.token_ids for generation in generations]
+
+
+# --- configuration -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        ({"unit_size": 0}, "unit_size"),
+        ({"candidates": 0}, "candidates"),
+        ({"channels": 0}, "channels"),
+        ({"rollouts": 0}, "rollouts"),
+        ({"positions_per_candidate": 0}, "positions_per_candidate"),
+        ({"scan_sizes": ()}, "scan_sizes"),
+        ({"scan_sizes": "37..12"}, "scan_sizes"),
+        ({"scan_sizes": (12, 0)}, "scan_sizes"),
+        ({"scan_sizes": (12, 12)}, "listed twice"),
+        ({"candidate_temperature": -0.1}, "candidate_temperature"),
+        ({"rollout_temperature": -1}, "rollout_temperature"),
+        ({"likely_fraction": 0}, "likely_fraction"),
+        ({"prefilter": 16}, "must be smaller"),
+        ({"preset": "slow"}, "preset"),
+        ({"unknown": 1}, "unknown"),
+    ],
+)
+def test_bad_configuration_is_refused(settings: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValidationError, match=complaint):
+        DenMarkConfig(**settings)
+
+
+def test_presets_lie_below_the_users_settings() -> None:
+    assert DenMarkConfig().positions_per_candidate == 1
+    assert DenMarkConfig(preset="fast").positions_per_candidate == 4
+    assert DenMarkConfig(preset="fast", positions_per_candidate=2).positions_per_candidate == 2
+    assert DenMarkConfig(scan_sizes="5..7").scan_sizes == (5, 6, 7)
+
+
+def test_published_settings_are_valid() -> None:
+    info = wmbench_denmark.register_schemes()[0]
+    assert set(info.settings) == {"llada-8b", "llada-1.5", "llada2.0-mini", "dream-7b"}
+    for settings in info.settings.values():
+        Decoding(**settings["decoding"])
+        config = DenMarkConfig(**{name: value for name, value in settings.items() if name != "decoding"})
+        assert (config.unit_size, config.candidates, config.channels, config.rollouts) == (25, 16, 2, 3)
+
+
+class LyingEncoder(ToyEncoder):
+    """Declares another dimension than its vectors have."""
+
+    dimension = 17
+
+    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        return ToyEncoder().encode(texts)
+
+
+def test_encoder_dimension_is_checked() -> None:
+    with pytest.raises(ConfigError, match="wrong dimension"):
+        generated(dimension=768)
+    with pytest.raises(ConfigError, match="wrong dimension"):
+        generated(encoder=LyingEncoder())
+    scheme = DenMark(DenMarkConfig(), SchemeContext(BACKBONE.codec, load_encoder=lambda name: LyingEncoder()))
+    with pytest.raises(ConfigError, match="wrong dimension"):
+        scheme.features(["w5 w6"])
+
+
+# --- generation ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"unit_size": 1},
+        {"unit_size": 50},
+        {"candidates": 1},
+        {"positions_per_candidate": 8},
+        {"candidate_temperature": None, "rollout_temperature": None},
+        {"candidate_temperature": 0.0, "rollout_temperature": 0.0},
+        {"rollout_schedule": "constant"},
+        {"likely_fraction": 0.5},
+        {"prefilter": 2},
+        {"prefilter": 1, "common_random_numbers": False, "position_policy": "low_confidence"},
+    ],
+    ids=str,
+)
+def test_every_option_fills_the_answer_under_every_schedule(settings: dict[str, Any]) -> None:
+    for schedule in ("block", "threshold", "origin", "quota"):
+        decoding = SHORT.model_copy(
+            update={"schedule": schedule, "steps": 6 if schedule in ("origin", "quota") else None}
+        )
+        for generation in generated(decoding, **settings):
+            assert BACKBONE.mask_id not in generation.token_ids
+
+
+def test_units_are_finished_in_order() -> None:
+    """Under schedules with blocks a unit starts when the one before it is complete, whatever the block length."""
+    from wmbench_denmark.candidates import active_units
+
+    from wmbench.runtime.loop import decode, make_engine
+
+    scheme = DenMark(DenMarkConfig(**SMALL), SchemeContext(BACKBONE.codec, toy_key("order"), lambda name: ToyEncoder()))
+    for block_length in (3, 5, 8, None):
+        decoding = SHORT.model_copy(update={"block_length": block_length})
+
+        def watch(step: Any) -> Any:
+            for unit in active_units(step, DenMarkConfig(**SMALL)):
+                assert unit.first <= step.rows[unit.row].masked[0] < unit.end
+            return scheme.decode_step(step)
+
+        list(decode(toy_samples(2), make_engine(BACKBONE, decoding), decoding, watch))
+
+
+class EosOnly(TinyBackbone):
+    """Writes nothing but the end of text."""
+
+    def logits(self, states: Any) -> Any:
+        logits = super().logits(states)
+        logits[:, 0] = 100.0
+        return logits
+
+
+def test_wordless_units_are_written_and_tied_candidates_do_not_matter() -> None:
+    context = SchemeContext(BACKBONE.codec, toy_key("eos"), lambda name: ToyEncoder())
+    scheme = DenMark(DenMarkConfig(**SMALL), context)
+    for generation in run_scheme(scheme, EosOnly(TinyConfig(layers=1)), toy_samples(2), SHORT):
+        assert set(generation.token_ids) == {0}
+        assert generation.text == ""
+
+
+def test_prefilter_and_fraction_save_forwards() -> None:
+    full, filtered, fraction = (
+        sum(g.cost.forward_rows for g in generated(**settings))
+        for settings in ({}, {"prefilter": 1}, {"likely_fraction": 0.5})
+    )
+    assert filtered < fraction < full
+
+
+def test_forwards_per_token_at_the_papers_settings() -> None:
+    """K = 16, m = 25: the plain loop forwards 17 rows per token, the authors' organisation 31 to 50."""
+    decoding = Decoding(max_new_tokens=50, block_length=25)
+    paper, fast = (
+        generated(decoding, samples=2, unit_size=25, candidates=16, preset=preset) for preset in ("paper", "fast")
+    )
+    # 24 steps of a unit leave masks, so 16 * 24 + 1 rows per 25 tokens if no candidate is drawn twice.
+    assert all(g.cost.forward_rows / 50 <= (16 * 24 + 1) / 25 == 15.4 for g in paper)
+    assert all(g.cost.forward_rows / 50 <= (16 * 6 + 1) / 25 == 3.88 for g in fast)
+    assert all(g.cost.steps == 50 for g in paper)
+    assert all(g.cost.steps == 14 for g in fast)

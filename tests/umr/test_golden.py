@@ -1,0 +1,81 @@
+"""The published scorer under `prf: official`, exactly; and the third party's modulation formula."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from wmbench_umr.bitmap import KeyedBitmap, OfficialBitmap
+from wmbench_umr.detect import message_votes, recovered_bits, z_score
+from wmbench_umr.modulation import modulated
+
+from wmbench.testing import toy_key
+
+FOLDER = Path(__file__).parents[1] / "golden"
+SCORING = json.loads((FOLDER / "umr_scoring.json").read_text(encoding="utf-8"))
+MODULATION = json.loads((FOLDER / "umr_modulation_reconstruction.json").read_text(encoding="utf-8"))
+
+
+def test_context_seeds() -> None:
+    for row in SCORING["context_seed_table"]:
+        bitmap = OfficialBitmap(row["key"], row["prev"] + 1, 0.5, "1001")
+        assert bitmap.seed(row["prev"]) == row["seed"]
+        assert bitmap.bit_index[row["prev"]] == row["bit_index"]
+        assert bitmap.target(np.array([row["prev"]]))[0] == row["target_bit"]
+
+
+@pytest.mark.parametrize("case", SCORING["cases"], ids=lambda case: f"n={case['total']}")
+def test_scoring(case: Mapping[str, Any]) -> None:
+    table = np.array(SCORING["bitmap"], dtype=bool)
+    official = OfficialBitmap(case["key"], len(table), case["ratio"], "".join(map(str, case["message"])))
+    ids = np.array(case["ids"])
+    previous, current = ids[:-1], ids[1:]
+    hits = table[previous, current]
+    votes = message_votes(hits, official.bit_index[previous], official.target(previous), len(case["message"]))
+    assert (hits.sum(), len(hits)) == (case["hits"], case["total"])
+    assert z_score(hits, case["ratio"]) == pytest.approx(case["z"], abs=1e-8)
+    assert votes.tolist() == case["votes"]
+    assert recovered_bits(votes) == case["recovered_bits"]
+
+
+@pytest.mark.parametrize("case", MODULATION["cases"], ids=lambda case: f"delta={case['delta']}")
+def test_modulation(case: Mapping[str, Any]) -> None:
+    p = torch.tensor(case["logits"], dtype=torch.float64).softmax(-1).numpy()
+    green = np.array(case["green"], dtype=bool)
+    assert p[green].sum() == pytest.approx(case["tau"], abs=1e-8)
+    out = modulated(p, green, case["delta"])
+    np.testing.assert_allclose(out, case["probs_out"], rtol=1e-6)
+    assert out.argmax() == case["argmax"]
+
+
+def test_modulation_leaves_one_colour_alone() -> None:
+    p = np.array([[0.2, 0.8, 0.0], [0.5, 0.25, 0.25], [0.0, 0.0, 0.0]])
+    green = np.array([[True, True, False], [False, False, False], [True, False, True]])
+    assert (modulated(p, green, 10.0) == p).all()
+
+
+@pytest.mark.parametrize("message", ["1", "0", "1001"])
+def test_official_rows_are_torch_draws(message: str) -> None:
+    """Row(prev) is torch.bernoulli from the context's seed, complemented where the message bit is 0; its beginning does
+    not depend on the width, so a detector need not know the logits' width."""
+    bitmap = OfficialBitmap(42, 61, 0.3, message)
+    for previous in (0, 7, 60):
+        generator = torch.Generator().manual_seed(bitmap.seed(previous))
+        wide = torch.bernoulli(torch.full((67,), 0.3), generator=generator).numpy().astype(bool)[:61]
+        expected = wide if bitmap.target(np.array(previous)) else ~wide
+        assert (bitmap.hits(np.array(previous), np.arange(61)) == expected).all()
+
+
+def test_keyed_bitmap_is_a_fair_function_of_the_key() -> None:
+    one, other = (KeyedBitmap(toy_key(label), 300, 0.5, "1001") for label in ("one", "other"))
+    pairs = np.arange(300)[:, None], np.arange(300)
+    assert one.hits(*pairs).mean() == pytest.approx(0.5, abs=0.01)
+    assert (one.hits(*pairs) == other.hits(*pairs)).mean() == pytest.approx(0.5, abs=0.01)
+    assert np.bincount(one.bit_index).min() > 40
+    flipped = KeyedBitmap(toy_key("one"), 300, 0.5, "0110")
+    assert (flipped.hits(*pairs) == ~one.hits(*pairs)).all()

@@ -1,0 +1,196 @@
+"""Re-masking happens, terminates, adds few steps, and repairs misses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from wmbench_umr.bitmap import KeyedBitmap
+from wmbench_umr.config import UmrConfig
+from wmbench_umr.decode import Umr
+from wmbench_umr.detect import recovered_bits
+from wmbench_umr.regret import Candidate, Regret, judge
+
+from wmbench.detection import Calibration
+from wmbench.errors import ConfigError
+from wmbench.runtime.backbone import Backbone
+from wmbench.runtime.loop import decode, make_engine
+from wmbench.runtime.row import Row
+from wmbench.runtime.settings import Decoding
+from wmbench.runtime.step import Step
+from wmbench.testing import toy_key, toy_samples, toy_texts
+from wmbench.testing.harness import hooks_of
+from wmbench.types import Commit, Generation, SchemeContext, TextContext
+
+KEY = toy_key("umr")
+ONE_BY_ONE = Decoding(max_new_tokens=48, block_length=16, positions="low_confidence", temperature=1.0)
+DECODINGS = {
+    "one by one": ONE_BY_ONE,
+    "random positions": ONE_BY_ONE.model_copy(update={"positions": "random"}),
+    "two per step": ONE_BY_ONE.model_copy(update={"steps": 24}),
+    "Bernoulli time": ONE_BY_ONE.model_copy(update={"schedule": "origin", "steps": 24, "block_length": None}),
+    "quota": ONE_BY_ONE.model_copy(update={"schedule": "quota", "steps": 24, "block_length": None}),
+    "threshold": ONE_BY_ONE.model_copy(update={"schedule": "threshold", "threshold": 0.2}),
+    "no second visit": ONE_BY_ONE.model_copy(update={"max_visits": 1}),
+}
+
+
+class Trace:
+    """Runs the scheme and keeps what it decided."""
+
+    def __init__(self, backbone: Backbone, decoding: Decoding, samples: int = 3, **settings: Any) -> None:
+        self.scheme = Umr(UmrConfig(**settings), SchemeContext(backbone.codec, KEY))
+        self.rows: dict[str, Row] = {}
+        self.commits: list[Commit] = []
+
+        def decide(step: Step) -> Commit:
+            self.rows |= {row.sample.id: row for row in step.rows}
+            self.commits.append(self.scheme.decode_step(step))
+            return self.commits[-1]
+
+        engine = make_engine(backbone, decoding)
+        self.generations: list[Generation] = list(
+            decode(toy_samples(samples), engine, decoding, decide, self.scheme.begin)
+        )
+
+    @property
+    def remasked(self) -> int:
+        return sum(len(commit.remask_columns) for commit in self.commits)
+
+
+@pytest.mark.parametrize("name", DECODINGS)
+def test_terminates_with_bounded_visits(tiny_block_backbone: Backbone, name: str) -> None:
+    trace = Trace(tiny_block_backbone, DECODINGS[name])
+    assert len(trace.generations) == 3
+    for row in trace.rows.values():
+        assert len(row.masked) == 0
+        assert row.visits[row.start :].max() <= min(2, DECODINGS[name].max_visits)
+        assert set(np.flatnonzero(row.visits == 2)) == set(row.state.cw_history)
+        assert row.state.roll_back_times == len(row.state.cw_history)
+    assert (trace.remasked > 0) == (name != "no second visit")
+
+
+def test_at_most_one_extra_step_per_block(tiny_full_backbone: Backbone) -> None:
+    """The slot of a re-masked token is made up for in its own step; only a full block goes into an extra iteration."""
+    trace = Trace(tiny_full_backbone, ONE_BY_ONE, samples=6)
+    blocks = 3
+    assert all(48 <= generation.cost.steps <= 48 + blocks for generation in trace.generations)
+    assert trace.remasked > 6
+
+
+def test_second_chances_are_taken(tiny_full_backbone: Backbone) -> None:
+    trace = Trace(tiny_full_backbone, ONE_BY_ONE, samples=6)
+    tries = sum(row.state.roll_back_times for row in trace.rows.values())
+    greened = sum(row.state.re_green_count for row in trace.rows.values())
+    assert tries == trace.remasked
+    assert greened > 0.7 * tries
+
+
+def test_regret_raises_the_score(tiny_full_backbone: Backbone) -> None:
+    def mean_z(**settings: Any) -> float:
+        trace = Trace(tiny_full_backbone, DECODINGS["random positions"], samples=8, **settings)
+        return float(z_scores(trace.scheme, tiny_full_backbone, [g.text for g in trace.generations]).mean())
+
+    with_regret, without, weak = mean_z(), mean_z(regret=False), mean_z(delta=0.0, regret=False)
+    assert with_regret > without > weak + 2
+    assert abs(weak) < 1
+
+
+def z_scores(scheme: Umr, backbone: Backbone, texts: list[str]) -> np.ndarray:
+    hooks = hooks_of(scheme, codec=backbone.codec)
+    return hooks.score(hooks.features(texts, TextContext()), KEY, TextContext()).scores[:, 0]
+
+
+@pytest.mark.parametrize("message", ["1001", "01"])
+def test_message_is_recovered(tiny_full_backbone: Backbone, message: str) -> None:
+    decoding = ONE_BY_ONE.model_copy(update={"max_new_tokens": 150})
+    trace = Trace(tiny_full_backbone, decoding, samples=2, message=message)
+    hooks, context = hooks_of(trace.scheme, codec=tiny_full_backbone.codec), TextContext(evidence=True)
+    texts = [g.text for g in trace.generations]
+    views = hooks.score(hooks.features([*texts, "w5", ""], context), KEY, context)
+    nulls = z_scores(trace.scheme, tiny_full_backbone, toy_texts([150] * 200))
+    verdicts = hooks.detect(views, Calibration(nulls[:, None], views.names), context)
+    for verdict in verdicts[:2]:
+        assert verdict.details["message"] == message
+        assert verdict.details["p_normal"] < 1e-6
+        assert verdict.detected
+        assert verdict.score > nulls.max()
+        assert sum(e.weight for e in verdict.evidence) == pytest.approx(verdict.score)
+    assert [v.details["message"] for v in verdicts[2:]] == ["?" * len(message)] * 2
+    assert not verdicts[2].detected
+
+
+def test_empirical_verdicts_need_a_calibration(tiny_full_backbone: Backbone) -> None:
+    def verdict(**settings: Any) -> Any:
+        scheme = Umr(UmrConfig(**settings), SchemeContext(tiny_full_backbone.codec))
+        hooks = hooks_of(scheme, codec=tiny_full_backbone.codec)
+        views = hooks.score(hooks.features(["w3 w4 w5"], TextContext()), KEY, TextContext())
+        return hooks.detect(views, None, TextContext())[0]
+
+    with pytest.raises(ConfigError, match="calibration"):
+        verdict()
+    assert verdict(p_value="normal").method == "normal law of z"
+
+
+def test_empty_votes_and_ties() -> None:
+    assert recovered_bits(np.array([[0, 0], [2, 2], [3, 1], [0, 1]])) == [-1, -2, 0, 1]
+
+
+# --- the state machine -----------------------------------------------------------------------------------------
+
+
+def commit_to(state: Regret, standing: dict[int, Candidate], committed: list[int], full: bool = False) -> Any:
+    return state.after(standing, [], np.array(committed), full)
+
+
+def test_only_earlier_candidates_use_the_slot() -> None:
+    miss = Candidate(waiting=False, misses=1)
+    state, column = commit_to(Regret(), {7: miss}, [7])
+    assert column is None  # queued by this very step
+    assert state.due
+    state, column = commit_to(state, {7: miss, 9: Candidate(False, 2)}, [9])
+    assert column == 7  # 9 misses more, but it has just come
+    assert set(state.cw_map) == {9}
+    assert state.cw_history == {7}
+
+
+def test_a_second_miss_is_kept() -> None:
+    state = Regret(cw_history=frozenset({7}))
+    state, column = commit_to(state, {7: Candidate(False, 2)}, [7])
+    assert column is None
+    assert not state.due
+    assert state.re_green_count == 0
+
+
+def test_neighbours_can_repair_a_candidate() -> None:
+    state, _ = commit_to(Regret(), {7: Candidate(True, 0)}, [])
+    state, _ = Regret().after({7: Candidate(True, 0)}, [7], np.array([7]), False)
+    assert 7 in state.cw_map
+    assert not state.due  # it waits
+    state, column = commit_to(state, {7: Candidate(False, 0), 8: Candidate(False, 0)}, [8])
+    assert column is None
+    assert not state.cw_map
+
+
+def test_the_extra_iteration_masks_nothing() -> None:
+    state = Regret(cw_map={3: Candidate(False, 1), 5: Candidate(False, 1)})
+    state, column = commit_to(state, {3: Candidate(False, 1), 5: Candidate(False, 1), 9: Candidate(True, 0)}, [9], full=True)
+    assert column == 3
+    assert state.closing
+    assert not state.due
+    state, column = commit_to(state, {3: Candidate(False, 0), 5: Candidate(False, 1)}, [3], full=True)
+    assert column is None
+    assert state == Regret(cw_history=frozenset({3}), roll_back_times=1, re_green_count=1)
+
+
+def test_judge_reads_both_pairs() -> None:
+    bitmap = KeyedBitmap(KEY, 50, 0.5, "1")
+    canvas = np.array([10, 11, 12, 13, 2, 0])
+    hit: Callable[[int, int], int] = lambda a, b: int(bitmap.hits(np.array(a), np.array(b)))  # noqa: E731
+    (standing,) = judge([canvas], [np.array([4])], [[1, 2, 3, 5]], bitmap, np.array([0]))
+    assert standing[1] == Candidate(False, 2 - hit(10, 11) - hit(11, 12))
+    assert standing[2] == Candidate(False, 2 - hit(11, 12) - hit(12, 13))
+    assert standing[3] == Candidate(True, 1 - hit(12, 13))  # its right neighbour is masked
+    assert standing[5] == Candidate(True, 0)
