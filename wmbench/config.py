@@ -20,13 +20,14 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr,
 
 from wmbench.errors import ConfigError, UnknownNameError
 from wmbench.keys import KeySource
+from wmbench.redaction import shown
 
 Settings = dict[str, Any]
 Model = TypeVar("Model", bound=BaseModel)
 
 DEFAULT_PRESET: Final = "quick"
 PRESETS: Final[dict[str, Settings]] = {
-    "quick": {"samples": 8, "attacks": ["local"]},
+    "quick": {"samples": 8, "attacks": ["local"], "calibration_texts": 2700, "heldout_texts": 1000},
 }
 """Partial configurations by name. A preset's values count as defaults: what the user says always wins."""
 
@@ -73,6 +74,15 @@ class RunConfig(BaseModel):
         None, description="`env:VARIABLE` or `file:PATH`; None: $WMBENCH_KEY, else the user's key file."
     )
     alpha: float = Field(0.01, gt=0, lt=1, description="Level at which a text counts as detected.")
+    filters: Settings = Field(
+        default_factory=dict, description="What a sample must be to count; by default the paper's filters."
+    )
+    nulls: list[str] = Field(
+        default_factory=list, description="Null texts; the first set calibrates. Empty: `lab`, fresh lab documents."
+    )
+    calibration_texts: int = Field(2700, ge=1, description="Null texts that p-values are ranked among.")
+    heldout_texts: int = Field(1000, ge=1, description="Other null texts, on which false positives are measured.")
+    keys: int = Field(1, ge=0, description="Wrong keys, derived from the key, that the controls average over.")
     batch_size: int = Field(8, ge=1, description="Samples decoded side by side; changes speed, never the texts.")
     failure_limit: float = Field(0.05, ge=0, le=1, description="Share of failed items above which the exit code is 1.")
     output: Path = Field(Path("runs"), description="Folder that holds the run folders.")
@@ -265,11 +275,3 @@ def _problem(model: type[BaseModel], problem: Settings, what: str) -> str:
     if problem["type"] == "missing":
         return f"{what}: {path} is required"
     return f"{what}: {path} = {shown(problem['input'])}: {reason[0].lower()}{reason[1:]}"
-
-
-def shown(value: Any) -> str:
-    """A value for an error message; what may be a key is not repeated."""
-    text = repr(value)
-    if re.search(r"[0-9a-fA-F]{32,}|[0-9]{32,}|[A-Za-z0-9+/]{40,}", text):
-        return "(a value that looks like a key and is not shown)"
-    return text if len(text) <= 80 else text[:77] + "..."

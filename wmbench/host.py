@@ -1,7 +1,7 @@
 """The plug-in host: finds plugins, isolates the broken ones, and resolves names to what plugins registered.
 
     host = Host.discover()
-    host.schemes["denmark"].info, host.plugins, host.load(...)
+    host.schemes["denmark"].info, host.plugins, host.commands
 
 Plugins are modules (or objects) with `@hookimpl` functions, found through the entry-point group `wmbench` or given as
 a file. Each is loaded, checked and asked for its registrations on its own: one that fails is reported by name,
@@ -11,6 +11,7 @@ version and reason, and the others work. `WMBENCH_STRICT_PLUGINS=1` makes a fail
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import os
@@ -105,18 +106,22 @@ class Host:
     encoders: Registry[EncoderInfo] = field(default_factory=lambda: Registry("encoder"))
     commands: dict[str, tuple[str, str, PluginRecord]] = field(default_factory=dict)
     """Extra commands by name: import path, help, plugin."""
+    reserved_commands: frozenset[str] = frozenset()
+    """Names that no plugin may take."""
     strict: bool = False
 
     @classmethod
-    def discover(cls, files: Iterable[str | Path] = ()) -> Host:
+    def discover(cls, files: Iterable[str | Path] = (), reserved_commands: Iterable[str] = ()) -> Host:
         """Load every installed plugin and the given plugin files, one at a time."""
-        host = cls(strict=os.environ.get(STRICT_VARIABLE, "") not in ("", "0"))
+        is_strict = os.environ.get(STRICT_VARIABLE, "") not in ("", "0")
+        host = cls(reserved_commands=frozenset(reserved_commands), strict=is_strict)
         disabled = {name.strip() for name in os.environ.get(DISABLE_VARIABLE, "").split(",") if name.strip()}
         for point in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda p: p.name):
             if point.name not in disabled:
                 host._load_entry_point(point)
-        for file in files:
-            host._load_file(Path(file))
+        paths = [Path(file) for file in files]
+        for path in paths:
+            host._load_file(path, has_namesake=sum(other.stem == path.stem for other in paths) > 1)
         return host
 
     def _load_entry_point(self, point: EntryPoint) -> None:
@@ -130,28 +135,31 @@ class Host:
             return
         self.register(plugin, record)
 
-    def _load_file(self, path: Path) -> None:
+    def _load_file(self, path: Path, *, has_namesake: bool) -> None:
         """An inline plugin: one Python file given with --plugin. Its errors are the user's own, so always fatal."""
         if not path.is_file():
             raise ConfigError(f"plugin file {str(path)!r} does not exist", hint="check the path given to --plugin")
-        module_name = f"wmbench_inline_{path.stem}"
+        alias = f"wmbench_inline_{path.stem}"
+        module_name = f"{alias}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
         spec = importlib.util.spec_from_file_location(module_name, path)
         if spec is None or spec.loader is None:
             raise ConfigError(f"plugin file {str(path)!r} is not a Python file", hint="it must end in .py")
         module = importlib.util.module_from_spec(spec)
-        sys.modules[module_name] = module  # factories are import paths: `wmbench_inline_<stem>:attribute`
+        # Factories are import paths: f"{__name__}:attribute", or `wmbench_inline_<stem>:attribute` if only one file can
+        # be meant.
+        sys.modules[module_name] = module
+        if has_namesake:
+            sys.modules.pop(alias, None)
+        else:
+            sys.modules[alias] = module
         record = PluginRecord(path.stem, str(path), "inline")
         try:
             spec.loader.exec_module(module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise PluginError(f"plugin file {str(path)!r} failed: {type(error).__name__}: {error}") from error
-        strict, self.strict = self.strict, True
-        try:
-            self.register(module, record)
-        finally:
-            self.strict = strict
+        self.register(module, record, is_inline=True)
 
-    def register(self, plugin: object, record: PluginRecord) -> None:
+    def register(self, plugin: object, record: PluginRecord, *, is_inline: bool = False) -> None:
         """Check one plugin's hooks and take over what it registers; all or nothing."""
         manager = pluggy.PluginManager(PROJECT)
         manager.add_hookspecs(DiscoverySpecs)
@@ -159,14 +167,16 @@ class Host:
             manager.register(plugin, record.name)
             manager.check_pending()
             record = replace(record, hooks=tuple(c.name for c in manager.get_hookcallers(plugin) or ()))
-            results = {hook: getattr(manager.hook, hook)() for hook in DISCOVERY_HOOKS}
+            if not record.hooks:
+                raise PluginError("it implements no hook; is @hookimpl missing?")
+            results = {hook: _ask(manager, hook) for hook in DISCOVERY_HOOKS}
             if silent := [hook for hook in record.hooks if not results[hook]]:  # pluggy drops None
                 raise PluginError(f"hook {silent[0]} returned nothing, expected a list")
             found = {hook: _flatten(hook, results[hook]) for hook in DISCOVERY_HOOKS}
             self._check_conflicts(found, record)
-        except Exception as error:  # registration code is foreign code
+        except Exception as error:
             message = str(error) if isinstance(error, PluginError) else f"{type(error).__name__}: {error}"
-            self._fail(record, f"registration failed: {message}", error)
+            self._fail(record, f"registration failed: {message}", error, is_inline)
             return
         for registry, infos in self._by_registry(found):
             for info in infos:
@@ -195,13 +205,18 @@ class Host:
                         f"{registry.kind} {info.name!r} is already registered by {owner}; {record} is refused"
                     )
                 seen.add(info.name)
+        own: set[str] = set()
         for name, _, _ in found["register_commands"]:
-            if name in self.commands:
-                raise PluginError(
-                    f"command {name!r} is already registered by {self.commands[name][2]}; {record} is refused"
-                )
+            if name in self.reserved_commands:
+                raise PluginError(f"command {name!r} is one of wmbench's own; {record} is refused")
+            if name in self.commands or name in own:
+                owner = self.commands[name][2] if name in self.commands else record
+                raise PluginError(f"command {name!r} is already registered by {owner}; {record} is refused")
+            own.add(name)
 
-    def _fail(self, record: PluginRecord, why: str, cause: BaseException) -> None:
+    def _fail(self, record: PluginRecord, why: str, cause: BaseException, is_inline: bool = False) -> None:
+        if is_inline:
+            raise PluginError(f"plugin file {record.distribution!r} does not load", why=why) from cause
         if self.strict:
             raise PluginError(
                 f"plugin {record} does not load", why=why, hint=f"unset {STRICT_VARIABLE} to go on without it"
@@ -217,6 +232,14 @@ _EXPECTED: dict[str, type[Any]] = {
     "register_encoders": EncoderInfo,
     "register_commands": tuple,
 }
+
+
+def _ask(manager: pluggy.PluginManager, hook: str) -> list[Any]:
+    try:
+        answers: list[Any] = getattr(manager.hook, hook)()
+    except (Exception, SystemExit) as error:  # registration code is foreign code
+        raise PluginError(f"hook {hook} raised {type(error).__name__}: {error}") from error
+    return answers
 
 
 def _flatten(hook: str, results: Iterable[Any]) -> list[Any]:
@@ -244,7 +267,7 @@ def load_attribute(path: str, plugin: PluginRecord | None = None) -> Any:
         target: Any = importlib.import_module(module_name)
         for part in attribute.split("."):
             target = getattr(target, part)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a module may raise anything at import
         raise PluginError(
             f"{owner} cannot load {path!r}",
             why=f"{type(error).__name__}: {error}",

@@ -26,11 +26,12 @@ import numpy as np
 import numpy.typing as npt
 
 from wmbench.errors import ConfigError, KeyFileError
+from wmbench.redaction import HIDDEN, shown_name, shown_path
+from wmbench.siphash import SipHash, Words
 
 DEFAULT_VARIABLE = "WMBENCH_KEY"
 SECRET_BYTES = 32
 Integers = int | npt.NDArray[np.integer[Any]]
-Words = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
 _ADDRESS = struct.Struct(">IqIqIq")  # unit, channel and counter, each behind its length
 _CHUNK = 1 << 15  # messages hashed at once, so few that their lanes stay in the processor's cache
@@ -70,7 +71,7 @@ class SecretKey:
 
     @classmethod
     def from_env(cls, name: str = DEFAULT_VARIABLE) -> SecretKey:
-        where = f"environment variable {name}" + ("" if name in os.environ else ", which is not set")
+        where = f"environment variable {shown_name(name)}" + ("" if name in os.environ else ", which is not set")
         return cls(_secret_from_hex(os.environ.get(name, "")), where)
 
     @classmethod
@@ -84,7 +85,9 @@ class SecretKey:
                     raise KeyFileError("the key file is not private", where=where, why=why, hint=f"chmod 600 {where}")
                 secret = _secret_from_hex(file.read(1 << 16).decode("ascii", "replace"))
         except OSError as error:
-            raise KeyFileError("the key cannot be read", where=where, why=str(error.strerror), hint=_NEW_KEY) from error
+            where = shown_path(Path(path))
+            cause = None if where == HIDDEN else error  # it names the file
+            raise KeyFileError("the key cannot be read", where=where, why=str(error.strerror), hint=_NEW_KEY) from cause
         return cls(secret, where)
 
     def write(self, path: str | os.PathLike[str]) -> None:
@@ -143,6 +146,9 @@ class KeySource:
         if re.fullmatch(r"\s*[0-9a-fA-F]{64,}\s*", self.name):
             hint = "save the key in a file of mode 0600 and name that file; a command line is public"
             raise ConfigError("this is a key, not the name of a file or variable", hint=hint)
+        if self.kind == "env" and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.name):
+            why = "what was given is not shown, in case it is the key itself"
+            raise ConfigError("this is not the name of an environment variable", why=why, hint="for instance env:MY_KEY")
 
     def load(self) -> SecretKey:
         return SecretKey.from_file(self.name) if self.kind == "file" else SecretKey.from_env(self.name)
@@ -218,45 +224,12 @@ class TokenPrf:
         arrays = np.broadcast_arrays(*(_integer_array(token) for token in tokens))
         words = np.stack([array.astype(np.uint64).reshape(-1) for array in arrays])
         chunks = np.split(words, range(_CHUNK, words.shape[1], _CHUNK), axis=1)
-        digests = [_SipHash(self._subkey, chunk.shape[1]).digest(chunk) for chunk in chunks]
+        digests = [SipHash(self._subkey, chunk.shape[1]).digest(chunk) for chunk in chunks]
         return np.concatenate(digests).reshape(arrays[0].shape)
 
     def uniforms(self, *tokens: Integers) -> Floats:
         """Multiples of 2^-53 in [0, 1)."""
         return _unit_interval(self(*tokens))
-
-
-class _SipHash:
-    """SipHash-2-4 of n messages. Its lanes are attributes, because a traceback may print local variables."""
-
-    __slots__ = ("_lanes",)
-
-    def __init__(self, subkey: memoryview, n: int) -> None:
-        constants = np.frombuffer(b"uespemosmodnarodarenegylsetybdet", "<u8").astype(np.uint64)
-        lanes = constants ^ np.tile(np.frombuffer(subkey, "<u8"), 2)
-        self._lanes: list[Words] = [*(np.full(n, lane) for lane in lanes), np.empty(n, np.uint64)]  # last: scratch
-
-    def digest(self, words: Words) -> Words:
-        for word in (*words, np.uint64((8 * len(words) & 0xFF) << 56)):
-            self._lanes[3] ^= word
-            self._mix(rounds=2)
-            self._lanes[0] ^= word
-        self._lanes[2] ^= np.uint64(0xFF)
-        self._mix(rounds=4)
-        return self._lanes[0] ^ self._lanes[1] ^ self._lanes[2] ^ self._lanes[3]
-
-    def _mix(self, rounds: int) -> None:
-        for target, lane, bits in ((0, 1, 13), (2, 3, 16), (0, 3, 21), (2, 1, 17)) * rounds:
-            self._lanes[target] += self._lanes[lane]
-            self._rotate(lane, bits)
-            self._lanes[lane] ^= self._lanes[target]
-            if lane == 1:
-                self._rotate(target, 32)
-
-    def _rotate(self, lane: int, bits: int) -> None:
-        np.right_shift(self._lanes[lane], np.uint64(64 - bits), out=self._lanes[4])
-        self._lanes[lane] <<= np.uint64(bits)
-        self._lanes[lane] |= self._lanes[4]
 
 
 def _hmac(inner: hashlib._Hash, outer: hashlib._Hash, message: bytes) -> bytes:

@@ -56,6 +56,7 @@ class TraceObserver:
         if self._file is not None:
             with disk_errors(self._path):
                 self._file.writelines(json.dumps(line) + "\n" for line in trace_lines(step, commit))
+                self._file.flush()  # so that one can watch it, and a kill loses no whole step
         return commit
 
 

@@ -6,7 +6,8 @@ result is checked for its shape before the host relies on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -108,7 +109,7 @@ class RunHooks:
             raise
         except (KeyboardInterrupt, MemoryError):
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # sys.exit() in a hook would end the run without a word
             raise PluginError(
                 f"plugin {self.record} failed in hook {hook}",
                 why=f"{type(error).__name__}: {error}",
@@ -142,33 +143,71 @@ class RunHooks:
 
     def features(self, texts: Sequence[str], context: TextContext) -> Features:
         features = self._call("features", texts=texts, context=context)
-        if not isinstance(features, Features) or len(features) != len(texts) or len(features.offsets) != len(texts) + 1:
+        if not isinstance(features, Features):
+            raise self._refuse("features", f"expected Features, got {type(features).__name__}")
+        for array in (features.offsets, features.lengths):
+            if not _is_flat_integers(array):
+                raise self._refuse("features", "offsets and lengths are flat arrays of integers")
+        if len(features) != len(texts) or len(features.offsets) != len(texts) + 1:
             raise self._refuse("features", f"expected Features of {len(texts)} texts")
+        if not isinstance(features.values, np.ndarray) or features.values.ndim == 0:
+            raise self._refuse("features", "values is an array with one row per feature")
+        ends = features.offsets[0], features.offsets[-1]
+        if ends != (0, len(features.values)) or (np.diff(features.offsets) < 0).any():
+            raise self._refuse("features", f"offsets must ascend from 0 to the {len(features.values)} rows of values")
         return features
 
     def score(self, features: Features, key: SecretKey | None, context: TextContext) -> Views:
         self.require("score", "score texts")
         views = self._call("score", features=features, key=key, context=context)
-        expected = (len(features), len(getattr(views, "names", ())))
-        if not isinstance(views, Views) or np.shape(views.scores) != expected or not views.names:
+        if not isinstance(views, Views) or not _is_list(views.names, str) or not views.names:
+            raise self._refuse("score", "expected Views with the names of one or more views")
+        expected = (len(features), len(views.names))
+        if not isinstance(views.scores, np.ndarray) or views.scores.shape != expected:
             raise self._refuse("score", f"expected Views with scores of shape {expected}")
+        if views.scores.dtype.kind not in "fiu":
+            raise self._refuse("score", f"scores must be numbers, not {views.scores.dtype}")
         if not np.isfinite(views.scores).all():
             raise self._refuse("score", "scores must be finite")
         return views
 
     def detect(self, views: Views, calibration: Calibration | None, context: TextContext) -> Sequence[Verdict]:
         verdicts = self._call("detect", views=views, calibration=calibration, context=context)
-        if len(verdicts) != len(views.scores) or not all(isinstance(v, Verdict) for v in verdicts):
-            raise self._refuse("detect", f"expected {len(views.scores)} Verdicts")
-        if any(not 0 < v.p_value <= 1 for v in verdicts):
-            raise self._refuse("detect", "a p-value lies outside (0, 1]")
+        if not _is_list(verdicts, Verdict) or len(verdicts) != len(views.scores):
+            raise self._refuse("detect", f"expected a list of {len(views.scores)} Verdicts")
+        if any(not isinstance(v.p_value, float | int) or not 0 < v.p_value <= 1 for v in verdicts):
+            raise self._refuse("detect", "a p-value is not a number in (0, 1]")
+        for v in verdicts:
+            self._require_json("detect", "a verdict", v.details, v.score, v.detected, v.view)
         return verdicts
 
     def attack(self, texts: Sequence[AttackInput], context: AttackContext) -> Sequence[Attacked]:
         self.require("attack", "attack texts")
         results = self._call("attack", texts=texts, context=context)
-        if len(results) != len(texts) or not all(isinstance(r, Attacked) for r in results):
-            raise self._refuse("attack", f"expected {len(texts)} Attacked")
+        if not _is_list(results, Attacked) or len(results) != len(texts):
+            raise self._refuse("attack", f"expected a list of {len(texts)} Attacked")
         if any((r.text is None) == (r.error is None) for r in results):
             raise self._refuse("attack", "every result has either a text or an error")
+        if any(not isinstance(r.error if r.text is None else r.text, str) for r in results):
+            raise self._refuse("attack", "text and error are strings")
+        for r in results:
+            self._require_json("attack", "a result", r.details)
         return results
+
+    def _require_json(self, hook: str, what: str, details: object, *values: object) -> None:
+        """It will be written to a file, where nobody knows any more whose it was."""
+        try:
+            json.dumps([dict(details) if isinstance(details, Mapping) else details, *values], allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise self._refuse(hook, f"{what} cannot be written as JSON: {error}") from error
+        if not isinstance(details, Mapping):
+            raise self._refuse(hook, f"details of {what} are a {type(details).__name__}, expected a dictionary")
+
+
+def _is_list(value: object, kind: type) -> bool:
+    is_sequence = isinstance(value, Sequence) and not isinstance(value, str)
+    return is_sequence and all(isinstance(item, kind) for item in value)
+
+
+def _is_flat_integers(array: object) -> bool:
+    return isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind in "iu"

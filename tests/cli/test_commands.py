@@ -58,6 +58,24 @@ def test_several_schemes_of_which_one_fails(capsys: pytest.CaptureFixture[str]) 
     assert "Traceback" not in err
 
 
+def test_the_json_of_several_runs_tells_which_failed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = ["run", "--scheme", "raising", "--scheme", "none", *TINY, *PLUGIN, "--no-attacks", "--json"]
+    code, out, _ = call(capsys, *both)
+    failed, done = json.loads(out)["runs"]
+    assert (code, failed["status"], done["status"], done["error"]) == (3, "error", "success", None)
+    assert "hook decode_step" in failed["error"]["message"]
+    assert "raising_tiny_toy" in failed["folder"]
+    Path(done["folder"], "run.json").write_text("{}")
+    code, out, _ = call(capsys, *both)
+    errors = [entry["error"] for entry in json.loads(out)["runs"]]
+    assert code == 4
+    assert "hook decode_step" in errors[0]["message"]
+    assert errors[1]["message"] == "run.json has another format"
+    assert errors[1]["next_step"]
+
+
 def test_failures_above_the_limit_exit_1(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["run", "--scheme", "none", "--attack", "flaky:0.1", *TINY, *PLUGIN]
     code, out, _ = call(capsys, *arguments)
@@ -87,6 +105,13 @@ def test_dry_run_estimates_and_writes_nothing(capsys: pytest.CaptureFixture[str]
     assert "max_new_tokens=8" in out
 
 
+def test_dry_run_of_a_keyed_scheme_makes_no_key(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, _, err = call(capsys, "run", "--scheme", "demo", "--scheme", "raising", *TINY, *PLUGIN, "--dry-run")
+    assert code == 3  # `raising` cannot be timed
+    assert err.count("you have no key yet") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_generate_from_arguments_file_and_stdin(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,6 +130,24 @@ def test_generate_from_arguments_file_and_stdin(
     assert [record["text"] for record in as_json] == from_arguments.splitlines()
     assert call(capsys, "generate", "--file", "nowhere.txt", *tiny)[0] == 2
     assert call(capsys, "generate", "x", "--file", "p.txt", *tiny)[0] == 2
+
+
+def test_generate_takes_the_scheme_of_its_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WMBENCH_KEY", "5a" * 32)
+    tiny = ["--backbone", "tiny", "-D", "max_new_tokens=6", *PLUGIN]
+    (tmp_path / "c.yaml").write_text("schemes: [demo]\ndatasets: [toy]\n")
+    (tmp_path / "two.yaml").write_text("schemes: [demo, none]\n")
+    marked = call(capsys, "generate", "red fox", *tiny, "--scheme", "demo")[1]
+    unmarked = call(capsys, "generate", "red fox", *tiny, "--scheme", "none")[1]
+    assert marked != unmarked
+    assert call(capsys, "generate", "red fox", *tiny)[1] == unmarked
+    assert call(capsys, "generate", "red fox", *tiny, "--config", "c.yaml")[1] == marked
+    assert call(capsys, "generate", "red fox", *tiny, "--config", "c.yaml", "--scheme", "none")[1] == unmarked
+    for several in (["--config", "two.yaml"], ["--scheme", "all"]):
+        code, _, err = call(capsys, "generate", "red fox", *tiny, *several)
+        assert (code, "under one scheme" in err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -169,6 +212,11 @@ def test_ls_and_plugins(capsys: pytest.CaptureFixture[str]) -> None:
     listing = json.loads(call(capsys, "ls", "--json", *PLUGIN)[1])
     demo = next(scheme for scheme in listing["schemes"] if scheme["name"] == "demo")
     assert (demo["alg_id"], demo["plugin"], demo["status"]) == ("test.demo.1", "demo_plugin", "for tests only")
+    assert demo["published_settings"]["tiny/toy"] == {"gamma": 0.25}
+    with_schema = json.loads(call(capsys, "ls", "schemes", "--json", "--settings", *PLUGIN)[1])["schemes"]
+    assert all("settings" not in scheme for scheme in [*listing["schemes"], *with_schema])
+    schema = next(scheme for scheme in with_schema if scheme["name"] == "demo")["config_schema"]
+    assert schema[0] == {"name": "delta", "default": 2.0, "help": ""}
     records = json.loads(call(capsys, "plugins", "--json", *PLUGIN)[1])
     assert {"runtime", "none", "attacks", "demo_plugin"} <= {record["name"] for record in records}
     assert "register_schemes" in call(capsys, "plugins")[1]
@@ -189,7 +237,14 @@ def test_validate_prints_the_plan(capsys: pytest.CaptureFixture[str], monkeypatc
 def test_key_new_and_id(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code, out, _ = call(capsys, "key", "new", "my.key")
     assert code == 0
-    assert call(capsys, "key", "id", "file:my.key")[1].strip() == out.split()[0]
+    for source in ("file:my.key", "my.key", str(tmp_path / "my.key")):
+        assert call(capsys, "key", "id", source)[1].strip() == out.split()[0]
+    assert str(tmp_path / "absent.key") in call(capsys, "key", "id", str(tmp_path / "absent.key"))[2]
+    shown = json.loads(call(capsys, "key", "id", "my.key", "--json")[1])
+    assert shown == {"key_id": out.split()[0], "source": "file:my.key"}
+    made = json.loads(call(capsys, "key", "new", "other.key", "--json")[1])
+    assert made["file"] == "other.key"
+    assert made["key_id"] == call(capsys, "key", "id", "other.key")[1].strip()
     assert (tmp_path / "my.key").read_text().strip() not in out
     assert call(capsys, "key", "new", "my.key")[0] == 2  # never overwritten
 

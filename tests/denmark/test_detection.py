@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from wmbench_denmark.config import DenMarkConfig
+from wmbench_denmark.detect import _shrunk
 from wmbench_denmark.keys import UnitVectors, secret_channels
 from wmbench_denmark.scheme import DenMark
 
@@ -113,6 +114,23 @@ def test_a_new_key_needs_no_encoder() -> None:
     scores = [scheme.score(features, toy_key(f"key {i}"), TextContext()).scores for i in range(3)]
     assert encoder.calls == before + 1
     assert not np.array_equal(scores[0], scores[1])
+
+
+def test_half_precision_is_read_exactly() -> None:
+    """Every finite fp16 number, subnormal ones and zeros included."""
+    half = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    finite = half[np.isfinite(half)][None]
+    assert (_shrunk(finite) * np.float32(2.0**112) == finite.astype(np.float32)).all()
+
+
+class BrokenEncoder(ToyEncoder):
+    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        return super().encode(texts) * np.float32("nan")
+
+
+def test_vectors_that_are_no_numbers_are_refused() -> None:
+    with pytest.raises(ConfigError, match="no numbers"):
+        make(BrokenEncoder()).features(TEXTS)
 
 
 def test_detection_does_not_import_torch() -> None:

@@ -67,7 +67,9 @@ def test_detection_is_obvious(tiny_full_backbone: Backbone) -> None:
     detector = DgMark(DgMarkConfig(), SchemeContext(tiny_full_backbone.codec))
     null = score_texts(detector, tiny_full_backbone.codec, toy_texts([100] * 200), KEY).scores[:, 0]
     assert null.mean() == pytest.approx(1.0, abs=0.1)
-    assert scores_of(tiny_full_backbone, 10, ONE_BY_ONE.model_copy(update={"max_new_tokens": 100}), 4).min() > null.max()
+    assert (
+        scores_of(tiny_full_backbone, 10, ONE_BY_ONE.model_copy(update={"max_new_tokens": 100}), 4).min() > null.max()
+    )
 
 
 def test_looking_ahead_marks_more(tiny_full_backbone: Backbone) -> None:

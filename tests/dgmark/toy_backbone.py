@@ -1,7 +1,7 @@
 """The toy model of the golden decodes (golden/README.md): logits are a formula of a cell and its two neighbours.
 
-logit = 1.5 sin(0.7 (v+1)(i+1)) + cos(0.3 (v+1)(l+2)) + sin(0.2 (v+1)(r+3)) for token v at column i between the ids l and
-r (0 beyond the ends), so the states carry (i, l, r) and the head evaluates the formula, in float64.
+logit = 1.5 sin(0.7 (v+1)(i+1)) + cos(0.3 (v+1)(l+2)) + sin(0.2 (v+1)(r+3)) for token v at column i between the ids l
+and r (0 beyond the ends), so the states carry (i, l, r) and the head evaluates the formula, in float64.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """The published formulas of DLM-KGW, written down once more and differentiated by autograd: what the plugin is checked
-against. Float64 and no Fourier transform, so that its own rounding does not matter. A vocabulary of some dozen tokens."""
+against. In float64 and without a Fourier transform, so that its own rounding does not matter."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-
 from wmbench_dlm_kgw.config import DlmKgwConfig
 from wmbench_dlm_kgw.green import GreenMatrix, minhash_ranks
 

@@ -82,9 +82,7 @@ def test_unknown_ids_are_uniform_contexts(booster: Any) -> None:
 @pytest.mark.parametrize("width", [40, 64, 6_401, 20_000])
 def test_two_stage_top_k(width: int) -> None:
     logits = torch.randn(5, width, generator=torch.Generator().manual_seed(width))
-    values, ids = top_k(logits, 50)
-    assert torch.equal(values, logits.topk(min(50, width)).values)
-    assert torch.equal(logits.gather(1, ids), values)
+    assert torch.equal(logits.gather(1, top_k(logits, 50)), logits.topk(min(50, width)).values)
 
 
 def test_reach() -> None:
@@ -101,7 +99,9 @@ def scheme(backbone: Backbone, **settings: Any) -> DlmKgw:
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"n_iter": 2}, {"convolution_kernel": (-1, 1)}, {"convolution_kernel": (-2, -1), "n_iter": 2}], ids=str
+    "settings",
+    [{}, {"n_iter": 2}, {"convolution_kernel": (-1, 1)}, {"convolution_kernel": (-2, -1), "n_iter": 2}],
+    ids=str,
 )
 @pytest.mark.parametrize("attention", ["full", "block"])
 @pytest.mark.parametrize("positions", ["random", "low_confidence"])
@@ -115,11 +115,11 @@ def test_neighbours_suffice(
 
     def decide(step: Step) -> Commit:
         nonlocal compared
-        (row,), (plan,) = step.rows, step.plans
+        (row,) = step.rows
         near = neighbourhood(step, mark.config.convolution_kernel, mark.config.n_iter)
         found = mark.booster.boosted(near, step.logits(near.masked_cells), 1.0)
         is_masked = np.isin(np.arange(row.length), row.masked)
-        known = np.flatnonzero(~is_masked | (np.arange(row.length) < step.engine.window_end(row, plan.scope)))
+        known = np.flatnonzero(~is_masked | (np.arange(row.length) < step.visible_end(0)))
         masked = np.flatnonzero(is_masked[known])
         everything = Neighbourhood(known, row.canvas[known], masked, np.searchsorted(known, step.open.columns))
         columns = known[masked]

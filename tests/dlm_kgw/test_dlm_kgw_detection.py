@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from wmbench_dlm_kgw.config import DlmKgwConfig
+from wmbench_dlm_kgw.decode import DlmKgw
 from wmbench_dlm_kgw.detect import GreenDetector, GreenViews, exact_p, normal_z, scored_positions
 
 from wmbench.detection import Calibration
+from wmbench.runtime.backbone import Backbone
 from wmbench.runtime.backbones.tiny import ToyCodec
-from wmbench.testing import toy_key, toy_texts
-from wmbench.testing.harness import hooks_of
+from wmbench.testing import run_scheme, score_texts, toy_key, toy_samples, toy_texts
+from wmbench.testing.harness import SHORT, hooks_of
 from wmbench.types import SchemeContext, TextContext
 
 CODEC = ToyCodec(61)
@@ -85,3 +87,12 @@ def test_exact_p_is_uniform_over_keys() -> None:
 
 def test_tiny_p_values_stay_positive() -> None:
     assert exact_p(np.array([5000]), np.array([5000]), 0.25)[0] == 1e-300
+
+
+@pytest.mark.parametrize("attention", ["full", "block"])
+def test_clean_detection_is_obvious(attention: str, request: pytest.FixtureRequest) -> None:
+    backbone: Backbone = request.getfixturevalue(f"tiny_{attention}_backbone")
+    decoding = SHORT.model_copy(update={"max_new_tokens": 80, "tokens_per_step": 4})
+    scheme = DlmKgw(DlmKgwConfig(delta=10.0, p_value="exact"), SchemeContext(backbone.codec, toy_key()))
+    texts = [generation.text for generation in run_scheme(scheme, backbone, toy_samples(6), decoding)]
+    assert score_texts(scheme, backbone.codec, texts, toy_key()).scores.min() > -np.log(1e-6)

@@ -12,7 +12,7 @@ import torch
 from scipy.special import ndtri
 from wmbench_dlm_kgw.config import DlmKgwConfig
 from wmbench_dlm_kgw.detect import GreenDetector, GreenViews, scored_positions
-from wmbench_dlm_kgw.green import context_hashes, green_matrix, official_uniforms, signed_splitmix
+from wmbench_dlm_kgw.green import context_hashes, green_matrix, official_words, signed_splitmix
 from wmbench_dlm_kgw.neighbourhood import Neighbourhood
 from wmbench_dlm_kgw.several import SeveralContexts
 from wmbench_dlm_kgw.single import SingleContext
@@ -34,12 +34,10 @@ def test_colours(case: dict[str, Any]) -> None:
     assert stride == case["idx_offset"]
     assert (hashes + tokens * stride + case["seed"]).tolist() == case["key"]
     assert list(map(str, signed_splitmix(np.array(case["key"])).tolist())) == case["splitmix_int64"]
-    uniforms = official_uniforms(hashes, tokens, stride)
+    uniforms = official_words(hashes, tokens, stride) / 2**53
     np.testing.assert_allclose(uniforms, case["uniform"], rtol=1e-8)
     np.testing.assert_allclose(ndtri(uniforms), case["gaussian"], atol=1e-6)
-    config = DlmKgwConfig(
-        prf="official", gamma=case["gamma"], convolution_kernel=tuple(range(-case["kernel_size"], 0))
-    )
+    config = DlmKgwConfig(prf="official", gamma=case["gamma"], convolution_kernel=tuple(range(-case["kernel_size"], 0)))
     green = green_matrix(config, case["vocab"], None)
     assert green(hashes, tokens).astype(int).tolist() == case["green"]
     if matrix := case["full_green_matrix_rows_hash_cols_token"]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from fake_distributions import FakeDistributions, scheme_source
 
+from wmbench.cli.session import Session
 from wmbench.errors import ConfigError, PluginError, UnknownNameError
 from wmbench.host import Host, PluginRecord, load_attribute
 
@@ -22,6 +23,15 @@ BROKEN = {
             raise KeyError("weights")
         """,
         "weights",
+    ),
+    "exits_at_registration": (
+        """
+        from wmbench import hookimpl
+        @hookimpl
+        def register_attacks():
+            raise SystemExit(0)
+        """,
+        "hook register_attacks raised SystemExit: 0",
     ),
     "returns_no_list": (
         """
@@ -50,6 +60,25 @@ BROKEN = {
             ["nothing"]
         """,
         "register_schemes returned nothing",
+    ),
+    "has_no_hook": ("def register_schemes(): return []", "implements no hook"),
+    "registers_a_command_twice": (
+        """
+        from wmbench import hookimpl
+        @hookimpl
+        def register_commands():
+            return [("draw", "module:a", "help"), ("draw", "module:b", "help")]
+        """,
+        "command 'draw' is already registered by bad (wmbench-bad 0.9)",
+    ),
+    "takes_a_builtin_command": (
+        """
+        from wmbench import hookimpl
+        @hookimpl
+        def register_commands():
+            return [("run", "module:a", "help")]
+        """,
+        "command 'run' is one of wmbench's own",
     ),
     "has_an_unknown_hook": (
         """
@@ -99,7 +128,7 @@ def test_broken_plugin_is_named_and_others_work(fakes: FakeDistributions, fault:
     source, reason = BROKEN[fault]
     fakes.install("bad", source, version="0.9")
     fakes.install("good", scheme_source("good-scheme"))
-    host = Host.discover()
+    host = Session().host
     failed = record(host, "bad")
     assert (failed.distribution, failed.version) == ("wmbench-bad", "0.9")
     assert failed.error is not None
@@ -200,13 +229,29 @@ def test_inline_plugin_file(tmp_path: Path) -> None:
     assert load_attribute(entry.info.factory, entry.plugin)(None, None) == "built"
 
 
-@pytest.mark.parametrize("source", ["raise RuntimeError('typo')", "syntax error", "from wmbench import hookimpl\n"
+@pytest.mark.parametrize("source", ["raise RuntimeError('typo')", "raise SystemExit(0)", "syntax error", "from wmbench import hookimpl\n"
                                     "@hookimpl\ndef register_scheme(): return []\n"])  # fmt: skip
 def test_inline_plugin_errors_are_always_fatal(tmp_path: Path, source: str) -> None:
     file = tmp_path / "wrong_idea.py"
     file.write_text(source)
-    with pytest.raises(PluginError, match="wrong_idea"):
+    with pytest.raises(PluginError, match="wrong_idea") as caught:
         Host.discover([file])
+    assert "STRICT" not in str(caught.value)
+
+
+def test_inline_plugins_of_one_name_are_two_plugins(tmp_path: Path) -> None:
+    files = []
+    for name in ("one", "two"):
+        source = scheme_source(name).replace('"MODULE:make"', 'f"{__name__}:make"').replace('"built"', f'"{name}"')
+        files.append(tmp_path / name / "idea.py")
+        files[-1].parent.mkdir()
+        files[-1].write_text("\n".join(line[4:] for line in source.splitlines()))
+    host = Host.discover(files)
+    for name in ("one", "two"):
+        entry = host.schemes[name]
+        assert load_attribute(entry.info.factory, entry.plugin)(None, None) == name
+    with pytest.raises(PluginError, match="wmbench_inline_idea"):  # which one is meant?
+        load_attribute("wmbench_inline_idea:make")
 
 
 def test_inline_plugin_must_exist(tmp_path: Path) -> None:
@@ -215,9 +260,13 @@ def test_inline_plugin_must_exist(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["no_colon", "no_such_module:x", "wmbench.types:NoSuchName", "wmbench.types:Sample.nope"]
+    "path", ["fake_exiting:x", "no_colon", "no_such_module:x", "wmbench.types:NoSuchName", "wmbench.types:Sample.nope"]
 )
-def test_unloadable_factory_names_the_plugin(path: str) -> None:
+def test_unloadable_factory_names_the_plugin(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "fake_exiting.py").write_text("raise SystemExit(0)")
+    monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(PluginError, match=r"mine \(my-dist 2\)") as caught:
         load_attribute(path, PluginRecord("mine", "my-dist", "2"))
     assert path in str(caught.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -54,7 +55,7 @@ CALLS: dict[str, Callable[[RunHooks], Any]] = {
 }
 
 
-def raising(error: Exception) -> dict[str, Callable[..., Any]]:
+def raising(error: BaseException) -> dict[str, Callable[..., Any]]:
     def fail(*arguments: Any) -> Any:
         raise error
 
@@ -79,6 +80,13 @@ def test_error_in_a_hook_is_named(hook: str) -> None:
 
 
 @pytest.mark.parametrize("hook", CALLS)
+def test_exit_in_a_hook_is_an_error(hook: str) -> None:
+    hooks = RunHooks(plugin_with(**{hook: raising(SystemExit(0))[hook]}), RECORD, codec=CODEC)
+    with pytest.raises(PluginError, match=rf"mine \(my-dist 4\.5\) failed in hook {hook}"):
+        CALLS[hook](hooks)
+
+
+@pytest.mark.parametrize("hook", CALLS)
 def test_deliberate_error_keeps_its_kind_and_says_where(hook: str) -> None:
     hooks = RunHooks(plugin_with(**{hook: raising(ConfigError("no key"))[hook]}), RECORD, codec=CODEC)
     with pytest.raises(ConfigError, match="no key") as caught:
@@ -91,10 +99,28 @@ def verdict(p: float) -> Verdict:
     return Verdict(p, 1.0, True, 0.1, "a", "test")
 
 
+def packed(offsets: Any, values: Any = (3, 4, 5), lengths: Any = (2, 1)) -> Features:
+    return Features(np.array(offsets), np.array(values), np.array(lengths))
+
+
 NONSENSE: list[tuple[str, Any]] = [
     ("decode_step", "tokens"),
     ("features", [[1, 2], [3]]),
     ("features", Features.pack([np.array([3])], [1])),
+    ("features", 5),
+    ("features", packed([0, 2, 4])),
+    ("features", packed([0, 2, 2])),
+    ("features", packed([0, 4, 3])),
+    ("features", packed([1, 2, 3])),
+    ("features", packed([0.0, 2.0, 3.0])),
+    ("features", packed([0, 2, 3], values=7)),
+    ("features", packed([0, 2, 3], lengths=["two", "one"])),
+    ("features", Features([0, 2, 3], np.arange(3), np.array([2, 1]))),  # type: ignore[arg-type]
+    ("score", 5),
+    ("score", Views(5, np.zeros((2, 1)))),  # type: ignore[arg-type]
+    ("score", Views(("a",), np.array([["high"], ["low"]]))),
+    ("score", Views(("a",), np.array([[1.0], [None]]))),
+    ("score", Views(("a",), [[1.0], [2.0]])),  # type: ignore[arg-type]
     ("score", np.zeros((2, 1))),
     ("score", Views(("a",), np.zeros(2))),
     ("score", Views(("a",), np.zeros((3, 1)))),
@@ -105,6 +131,17 @@ NONSENSE: list[tuple[str, Any]] = [
     ("detect", [verdict(0.5), verdict(0.0)]),
     ("detect", [verdict(0.5), verdict(1.5)]),
     ("detect", [verdict(0.5), verdict(float("nan"))]),
+    ("detect", 5),
+    ("detect", [verdict("small"), verdict(0.5)]),  # type: ignore[arg-type]
+    ("detect", [verdict(0.5), replace(verdict(0.5), details={"z": np.float32(1)})]),
+    ("detect", [verdict(0.5), replace(verdict(0.5), score=float("nan"))]),
+    ("detect", [verdict(0.5), replace(verdict(0.5), detected=np.True_)]),
+    ("attack", None),
+    ("attack", 5),
+    ("attack", [Attacked("one"), Attacked(2)]),  # type: ignore[arg-type]
+    ("attack", [Attacked("one"), Attacked("two", details={"distance": np.float32(0.5)})]),
+    ("attack", [Attacked("one"), Attacked("two", details={"distance": float("nan")})]),
+    ("attack", [Attacked("one"), Attacked("two", details=[1])]),  # type: ignore[arg-type]
     ("attack", [Attacked("one")]),
     ("attack", ["one", "two"]),
     ("attack", [Attacked("one"), Attacked(None)]),

@@ -80,6 +80,15 @@ def draw(probabilities: np.ndarray, uniform: float) -> int:
     return int(np.flatnonzero(probabilities)[-1])
 
 
+def certainty(positions: str, probabilities: np.ndarray, token: int) -> float:
+    if positions == "margin":
+        first, second = sorted(probabilities)[:-3:-1]
+        return float(first - second)
+    if positions == "entropy":
+        return float(sum(p * np.log(p) for p in probabilities if p > 0))
+    return float(probabilities[token])
+
+
 def clean(row: NaiveRow, block_length: int, temperature: float, positions: str) -> None:
     """One token per step, random or most confident position first."""
     while row.masked():
@@ -92,7 +101,7 @@ def clean(row: NaiveRow, block_length: int, temperature: float, positions: str) 
             column = max(scope, key=lambda c: u[c - row.start])
         else:
             raw = row.probabilities(row.canvas, 1.0)
-            column = max(scope, key=lambda c: raw[c][tokens[c]])
+            column = max(scope, key=lambda c: certainty(positions, raw[c], tokens[c]))
         row.canvas[column] = tokens[column]
         row.step += 1
 

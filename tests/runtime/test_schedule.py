@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from wmbench.runtime.randomness import SampleRandom
 from wmbench.runtime.row import Row
-from wmbench.runtime.schedule import BlockSteps, Plan, Schedule, make_schedule, transfer_budgets
+from wmbench.runtime.schedule import BlockSteps, Plan, Schedule, make_schedule
 from wmbench.runtime.settings import Decoding
 from wmbench.types import Sample
 
@@ -34,8 +35,10 @@ def run(schedule: Schedule, row: Row) -> list[Plan]:
 
 
 @pytest.mark.parametrize("case", GOLDEN["cases"], ids=lambda c: f"{c['masked']} masks, {c['steps']} steps")
-def test_transfer_budgets_equal_the_published_ones(case: dict[str, list[int]]) -> None:
-    assert transfer_budgets(case["masked"], case["steps"]) == case["transfers"]  # type: ignore[arg-type]
+def test_block_budgets_equal_the_published_ones(case: dict[str, Any]) -> None:
+    plans = run(BlockSteps(case["masked"], steps_per_block=case["steps"]), new_row(case["masked"]))
+    # Published loops also run the steps that have nothing left to do; here they cost nothing and do not exist.
+    assert [plan.budget for plan in plans] == [count for count in case["transfers"] if count]
 
 
 def test_block_schedule_finishes_a_block_before_the_next() -> None:
@@ -102,8 +105,16 @@ def test_threshold_schedule_carries_its_threshold() -> None:
     assert (plan.threshold, plan.budget) == (0.95, 1)
 
 
+def test_threshold_schedule_spreads_the_whole_block_however_many_masks_are_left() -> None:
+    row = new_row(32, prompt=20)  # blocks counted from the prompt: the first has 12 masks of 32
+    schedule = BlockSteps(32, from_prompt=True, steps_per_block=10, threshold=0.9)
+    assert [plan.budget for plan in run(schedule, row)][:4] == [4, 4, 3, 1]  # 32 over 10 steps: 4, 4, 3, 3, ...
+
+
 def test_inconsistent_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="not both"):
         Decoding(steps=10, tokens_per_step=2)
+    with pytest.raises(ValueError, match="multiple"):
+        Decoding(max_new_tokens=40, block_length=10, steps=7)
     with pytest.raises(ValueError, match="does not apply"):
         Decoding(schedule="origin", tokens_per_step=2)

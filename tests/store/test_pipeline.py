@@ -12,10 +12,12 @@ import pytest
 
 from tests.store.helpers import final_files, resolve, run
 from wmbench import hookimpl
+from wmbench.bench.build import Builder
 from wmbench.bench.jsonl import JsonlFile, TornLineWarning
 from wmbench.bench.prompts import jsonl_prompts, toy_prompts
 from wmbench.errors import ConfigError, IntegrityError, Interrupted, PluginError
 from wmbench.observers import ProgressObserver, TraceObserver
+from wmbench.types import Sample
 
 
 class InterruptAfter:
@@ -52,6 +54,13 @@ def test_a_run_writes_its_folder_and_the_second_finds_it_complete(tmp_path: Path
     records = JsonlFile(Path(first.folder) / "samples.jsonl").read()
     assert [record["id"] for record in records] == [f"toy-{i:04d}" for i in range(6)]
     assert all(not record["text"].startswith(record["prompt"]) for record in records)
+
+
+def test_a_run_whose_prompts_carry_tuples_becomes_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = [Sample("a", "w3 w4", meta={1: ("x", "y")})]  # type: ignore[dict-item]
+    monkeypatch.setattr(Builder, "prompts", lambda self, plan: samples)
+    run(tmp_path)
+    assert run(tmp_path).already_complete
 
 
 def test_files_do_not_depend_on_the_batch_size(tmp_path: Path) -> None:
@@ -187,11 +196,56 @@ def test_the_trace_tells_every_step(tmp_path: Path) -> None:
     assert final_files(folder) == final_files(run(tmp_path / "untraced").folder)
 
 
+def test_the_trace_of_a_run_that_is_complete(tmp_path: Path) -> None:
+    folder = Path(run(tmp_path).folder)
+    notes: list[str] = []
+    assert run(tmp_path, trace=True, note=notes.append).already_complete
+    assert ["no trace is written" in note for note in notes] == [True]
+    assert not (folder / "trace.jsonl").exists()
+
+
+def test_the_trace_is_on_disk_after_every_step(tmp_path: Path) -> None:
+    lengths: list[int] = []
+
+    class Reader:
+        @hookimpl(wrapper=True)
+        def decode_step(self, step: Any) -> Generator[None, Any, Any]:
+            commit = yield
+            trace = next(tmp_path.glob("*/trace.jsonl"))
+            lengths.append(trace.read_bytes().count(b"\n"))
+            return commit
+
+    run(tmp_path, {"samples": 1}, trace=True, observers=[Reader()])
+    assert lengths[0] in (0, 1)  # whichever observer comes first
+    assert lengths == list(range(lengths[0], lengths[0] + 12))
+
+
+def test_a_prompt_that_is_too_long_is_found_before_decoding(tmp_path: Path) -> None:
+    file = tmp_path / "prompts.jsonl"
+    file.write_text('{"prompt": "one"}\n' + json.dumps({"prompt": "w7 " * 5000, "id": "novel"}))
+    with pytest.raises(ConfigError, match="sample novel: prompt and answer need") as caught:
+        run(tmp_path / "runs", {"datasets": [f"jsonl:{file}"], "batch_size": 1})
+    assert "max_new_tokens" in str(caught.value.hint)
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_trace_cut_off_by_a_kill_goes_on_in_a_line_of_its_own(tmp_path: Path) -> None:
     trace = tmp_path / "trace.jsonl"
     trace.write_text('{"id": 1}\n{"id"')
     with TraceObserver(trace):
         assert trace.read_text() == '{"id": 1}\n'
+
+
+def test_timings_cut_off_by_a_kill_go_on_in_a_line_of_their_own(tmp_path: Path) -> None:
+    folder = Path(run(tmp_path).folder)
+    timings = folder / "timings.jsonl"
+    whole = timings.read_bytes()
+    timings.write_bytes(whole + b'{"event":"sam')
+    (folder / "attacked" / "identity.jsonl").unlink()
+    run(tmp_path)
+    assert timings.read_bytes().startswith(whole)
+    added = JsonlFile(timings).read()[whole.count(b"\n") :]
+    assert [record["event"] for record in added] == ["invocation", "attack"]
 
 
 def test_progress_on_a_terminal_and_in_a_log(tmp_path: Path) -> None:

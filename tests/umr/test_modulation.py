@@ -24,9 +24,7 @@ def test_scores_follow_the_law_of_gumbel_noise() -> None:
     noise = -np.log(-np.log(draw.random((DRAWS, 12))))
     direct = (logits.double() + 0.5 * torch.from_numpy(noise)).topk(4)
     for rank in range(4):
-        shares, expected = (
-            torch.bincount(part[:, rank], minlength=12) / DRAWS for part in (tokens, direct.indices)
-        )
+        shares, expected = (torch.bincount(part[:, rank], minlength=12) / DRAWS for part in (tokens, direct.indices))
         assert (shares - expected).abs().max() < 0.015
     means = direct.values.softmax(-1).mean(0)
     assert p.mean(0).tolist() == pytest.approx(means.tolist(), abs=0.005)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,8 @@ from wmbench.testing.harness import hooks_of
 from wmbench.types import Commit, Generation, SchemeContext, TextContext
 
 KEY = toy_key("umr")
+WEAK = 0.5
+"""A strength at which many tokens miss: at the default of 10 the toy model finds a hit almost everywhere."""
 ONE_BY_ONE = Decoding(max_new_tokens=48, block_length=16, positions="low_confidence", temperature=1.0)
 DECODINGS = {
     "one by one": ONE_BY_ONE,
@@ -62,7 +63,7 @@ class Trace:
 
 @pytest.mark.parametrize("name", DECODINGS)
 def test_terminates_with_bounded_visits(tiny_block_backbone: Backbone, name: str) -> None:
-    trace = Trace(tiny_block_backbone, DECODINGS[name])
+    trace = Trace(tiny_block_backbone, DECODINGS[name], delta=WEAK)
     assert len(trace.generations) == 3
     for row in trace.rows.values():
         assert len(row.masked) == 0
@@ -74,18 +75,20 @@ def test_terminates_with_bounded_visits(tiny_block_backbone: Backbone, name: str
 
 def test_at_most_one_extra_step_per_block(tiny_full_backbone: Backbone) -> None:
     """The slot of a re-masked token is made up for in its own step; only a full block goes into an extra iteration."""
-    trace = Trace(tiny_full_backbone, ONE_BY_ONE, samples=6)
+    trace = Trace(tiny_full_backbone, ONE_BY_ONE, samples=6, delta=WEAK)
     blocks = 3
-    assert all(48 <= generation.cost.steps <= 48 + blocks for generation in trace.generations)
+    steps = [generation.cost.steps for generation in trace.generations]
+    assert min(steps) >= 48
+    assert max(steps) <= 48 + blocks
     assert trace.remasked > 6
 
 
 def test_second_chances_are_taken(tiny_full_backbone: Backbone) -> None:
-    trace = Trace(tiny_full_backbone, ONE_BY_ONE, samples=6)
+    trace = Trace(tiny_full_backbone, ONE_BY_ONE, samples=6, delta=WEAK)
     tries = sum(row.state.roll_back_times for row in trace.rows.values())
     greened = sum(row.state.re_green_count for row in trace.rows.values())
     assert tries == trace.remasked
-    assert greened > 0.7 * tries
+    assert greened > 0.25 * tries  # chance, with two pairs to hit; a token that missed hits neither or one
 
 
 def test_regret_raises_the_score(tiny_full_backbone: Backbone) -> None:
@@ -93,9 +96,9 @@ def test_regret_raises_the_score(tiny_full_backbone: Backbone) -> None:
         trace = Trace(tiny_full_backbone, DECODINGS["random positions"], samples=8, **settings)
         return float(z_scores(trace.scheme, tiny_full_backbone, [g.text for g in trace.generations]).mean())
 
-    with_regret, without, weak = mean_z(), mean_z(regret=False), mean_z(delta=0.0, regret=False)
-    assert with_regret > without > weak + 2
-    assert abs(weak) < 1
+    with_regret, without, unmarked = mean_z(delta=WEAK), mean_z(delta=WEAK, regret=False), mean_z(delta=0, regret=False)
+    assert with_regret > without + 1 > unmarked + 2
+    assert abs(unmarked) < 1
 
 
 def z_scores(scheme: Umr, backbone: Backbone, texts: list[str]) -> np.ndarray:
@@ -156,6 +159,14 @@ def test_only_earlier_candidates_use_the_slot() -> None:
     assert state.cw_history == {7}
 
 
+def test_neighbours_wait_for_what_was_masked_again() -> None:
+    miss = Candidate(waiting=False, misses=1)
+    state, column = commit_to(Regret(cw_map={7: miss, 8: miss}), {7: miss, 8: miss}, [])
+    assert column == 7
+    assert state.cw_map == {8: Candidate(waiting=True, misses=1)}
+    assert not state.due
+
+
 def test_a_second_miss_is_kept() -> None:
     state = Regret(cw_history=frozenset({7}))
     state, column = commit_to(state, {7: Candidate(False, 2)}, [7])
@@ -165,7 +176,6 @@ def test_a_second_miss_is_kept() -> None:
 
 
 def test_neighbours_can_repair_a_candidate() -> None:
-    state, _ = commit_to(Regret(), {7: Candidate(True, 0)}, [])
     state, _ = Regret().after({7: Candidate(True, 0)}, [7], np.array([7]), False)
     assert 7 in state.cw_map
     assert not state.due  # it waits
@@ -176,7 +186,8 @@ def test_neighbours_can_repair_a_candidate() -> None:
 
 def test_the_extra_iteration_masks_nothing() -> None:
     state = Regret(cw_map={3: Candidate(False, 1), 5: Candidate(False, 1)})
-    state, column = commit_to(state, {3: Candidate(False, 1), 5: Candidate(False, 1), 9: Candidate(True, 0)}, [9], full=True)
+    standing = {3: Candidate(False, 1), 5: Candidate(False, 1), 9: Candidate(True, 0)}
+    state, column = commit_to(state, standing, [9], full=True)
     assert column == 3
     assert state.closing
     assert not state.due
@@ -188,7 +199,10 @@ def test_the_extra_iteration_masks_nothing() -> None:
 def test_judge_reads_both_pairs() -> None:
     bitmap = KeyedBitmap(KEY, 50, 0.5, "1")
     canvas = np.array([10, 11, 12, 13, 2, 0])
-    hit: Callable[[int, int], int] = lambda a, b: int(bitmap.hits(np.array(a), np.array(b)))  # noqa: E731
+
+    def hit(a: int, b: int) -> int:
+        return int(bitmap.hits(np.array(a), np.array(b)))
+
     (standing,) = judge([canvas], [np.array([4])], [[1, 2, 3, 5]], bitmap, np.array([0]))
     assert standing[1] == Candidate(False, 2 - hit(10, 11) - hit(11, 12))
     assert standing[2] == Candidate(False, 2 - hit(11, 12) - hit(12, 13))

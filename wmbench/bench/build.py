@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +16,7 @@ from wmbench.config import RunConfig, key_source
 from wmbench.errors import ConfigError, KeyFileError, PluginError, WmbenchError
 from wmbench.host import Entry, Host, load_attribute
 from wmbench.keys import DEFAULT_VARIABLE, KeySource, SecretKey
-from wmbench.types import BackboneEntry, Encoder, Sample, SchemeContext, TextCodec
+from wmbench.types import BackboneEntry, DatasetInfo, Encoder, NullText, Sample, SchemeContext, TextCodec
 
 if TYPE_CHECKING:
     from wmbench.runtime.backbone import Backbone
@@ -22,9 +25,12 @@ if TYPE_CHECKING:
 class Builder:
     """Factories of one host, with the models they have loaded."""
 
-    def __init__(self, host: Host, note: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self, host: Host, note: Callable[[str], None] = lambda _: None, *, writes_nothing: bool = False
+    ) -> None:
         self.host = host
         self.note = note
+        self.writes_nothing = writes_nothing
         self._backbones: dict[str, Backbone] = {}
         self._encoders: dict[str, Encoder] = {}
 
@@ -40,6 +46,13 @@ class Builder:
         settings = load_attribute(entry.info.config, entry.plugin)() if entry.info.config else None
         return self.backbone(Resolved(entry, settings, name))
 
+    def codec(self, chosen: Resolved[BackboneEntry]) -> TextCodec:
+        """Of a backbone that declares one the tokenizer alone: no model, no torch."""
+        if chosen.info.codec is None:
+            return self.backbone(chosen).codec
+        codec: TextCodec = load_attribute(chosen.info.codec, chosen.entry.plugin)(chosen.settings)
+        return codec
+
     def encoder(self, name: str) -> Encoder:
         if name not in self._encoders:
             entry, argument = self.host.encoders.resolve(name)
@@ -48,7 +61,8 @@ class Builder:
 
     def prompts(self, plan: RunPlan) -> list[Sample]:
         limit = plan.config.samples
-        samples = list(_made(plan.dataset.entry, plan.dataset.argument, limit))
+        with _foreign_code(plan.dataset.entry):
+            samples = list(_made(plan.dataset.entry, plan.dataset.argument, limit))
         if not all(isinstance(sample, Sample) for sample in samples):
             raise PluginError(f"dataset {plan.dataset.info.name!r} returned something that is not a Sample")
         if not samples:
@@ -56,6 +70,13 @@ class Builder:
         if len({sample.id for sample in samples}) < len(samples):
             raise ConfigError(f"dataset {plan.dataset.label!r} has two prompts with the same id")
         return samples[:limit]
+
+    def null_texts(self, chosen: Resolved[DatasetInfo], limit: int) -> Iterator[NullText]:
+        with _foreign_code(chosen.entry):
+            for null in _made(chosen.entry, chosen.argument, limit):
+                if not isinstance(null, NullText):
+                    raise PluginError(f"dataset {chosen.info.name!r} returned something that is not a NullText")
+                yield null
 
     def scheme(self, plan: RunPlan, codec: TextCodec, key: SecretKey | None) -> object:
         context = SchemeContext(codec, key, self.encoder, plan.decoding.block_length, plan.decoding.max_new_tokens)
@@ -66,12 +87,37 @@ class Builder:
 
     def key(self, plan: RunPlan) -> SecretKey | None:
         """The user's key when the scheme depends on it."""
-        return load_key(plan.config, self.note) if plan.scheme.info.key_use == "secret" else None
+        if plan.scheme.info.key_use != "secret":
+            return None
+        if self.writes_nothing and not _has_key(plan.config):
+            return self._throw_away_key
+        return load_key(plan.config, self.note)
+
+    @cached_property
+    def _throw_away_key(self) -> SecretKey:
+        self.note("you have no key yet: the first run makes one, and its folder is named by that key")
+        return SecretKey.generate()
+
+    def existing_key(self, plan: RunPlan) -> SecretKey | None:
+        """The same for detection, where a key made on the spot could not have marked anything."""
+        if not _has_key(plan.config):
+            if plan.scheme.info.key_use == "secret":
+                raise KeyFileError(
+                    "there is no key to look for",
+                    where=str(default_key_file()),
+                    hint="name the key that marked the text with --key file:PATH or --key env:VARIABLE",
+                )
+            return None
+        return self.key(plan)
 
 
 def default_key_file() -> Path:
     base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
     return Path(base) / "wmbench" / "key"
+
+
+def _has_key(config: RunConfig) -> bool:
+    return config.key is not None or DEFAULT_VARIABLE in os.environ or default_key_file().exists()
 
 
 def load_key(config: RunConfig, note: Callable[[str], None] = lambda _: None) -> SecretKey:
@@ -83,24 +129,42 @@ def load_key(config: RunConfig, note: Callable[[str], None] = lambda _: None) ->
     path = default_key_file()
     if not path.exists():
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            _make_key(path)
+            note(f"made a secret key for you: {path}")
+        except FileExistsError:
+            pass  # another process was faster; its key is the user's key
         except OSError as error:
             raise KeyFileError(
                 "the key cannot be saved", where=str(path), why=error.strerror, hint="set $WMBENCH_KEY"
             ) from error
-        SecretKey.generate().write(path)
-        note(f"made a secret key for you: {path}")
     return KeySource("file", str(path)).load()
 
 
-def _made(entry: Entry[Any], *arguments: object) -> Any:
-    """Call a factory: foreign code, so its errors name the plugin."""
-    factory = load_attribute(entry.info.factory, entry.plugin)
+def _make_key(path: Path) -> None:
+    """Whole or not at all: another process may look for it at this moment."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}-{secrets.token_hex(4)}")
+    SecretKey.generate().write(aside)
     try:
+        os.link(aside, path)
+    finally:
+        aside.unlink()
+
+
+def _made(entry: Entry[Any], *arguments: object) -> Any:
+    factory = load_attribute(entry.info.factory, entry.plugin)
+    with _foreign_code(entry):
         return factory(*arguments)
+
+
+@contextmanager
+def _foreign_code(entry: Entry[Any]) -> Iterator[None]:
+    """Errors of a factory, or of a generator that it returned, name the plugin."""
+    try:
+        yield
     except (WmbenchError, MemoryError):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PluginError(
             f"plugin {entry.plugin} failed to build {entry.info.name!r}",
             where=entry.info.factory,

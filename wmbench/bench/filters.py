@@ -24,6 +24,7 @@ class FilterSettings(BaseModel):
 
     min_tokens: int = Field(150, ge=0, description="Tokens of the generator's tokenizer after retokenising.")
     max_repetition: float = Field(0.2, ge=0, le=1, description="Largest repeated 4-gram ratio; it may be reached.")
+    strict_repetition: bool = Field(False, description="It may not be reached: the wording of the paper, not its code.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ def filter_texts(texts: Iterable[str], codec: TextCodec, settings: FilterSetting
             reason = "empty"
         elif len(ids) < limits.min_tokens:
             reason = "short"
-        elif repeated > limits.max_repetition:
+        elif repeated > limits.max_repetition or (limits.strict_repetition and repeated == limits.max_repetition):
             reason = "repetitive"
         elif text in seen:
             reason = "duplicate_text"

@@ -10,22 +10,45 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from wmbench.bench.build import Builder
+from wmbench.bench.disk import disk_errors
+from wmbench.bench.jsonl import cut_torn_line
 from wmbench.bench.plan import RunPlan, spec_hash
-from wmbench.bench.prompts import prompts_hash
+from wmbench.bench.prompts import prompts_hash, require_room
 from wmbench.bench.provenance import machine, versions
 from wmbench.bench.stages.attack import AttackStage
 from wmbench.bench.stages.base import Run, Stage, Tally
+from wmbench.bench.stages.calibrate import CalibrateStage
+from wmbench.bench.stages.controls import ControlsStage
 from wmbench.bench.stages.decode import DecodeStage
+from wmbench.bench.stages.detect import DetectStage
+from wmbench.bench.stages.features import FeaturesStage
+from wmbench.bench.stages.filter import FilterStage, drop_counts
+from wmbench.bench.stages.metrics import FILE as METRICS
+from wmbench.bench.stages.metrics import MetricsStage
 from wmbench.bench.stages.prompts import PromptsStage
+from wmbench.bench.stages.score import ScoreStage
 from wmbench.bench.store import Owner, RunStore
 from wmbench.config import Settings
-from wmbench.errors import IntegrityError, Interrupted, WmbenchError
+from wmbench.errors import IntegrityError, Interrupted, PluginError, WmbenchError
 from wmbench.observers import ProgressObserver
 
-STAGES: tuple[Stage, ...] = (PromptsStage(), DecodeStage(), AttackStage())
+STAGES: tuple[Stage, ...] = (
+    PromptsStage(),
+    DecodeStage(),
+    FilterStage(),
+    AttackStage(),
+    FeaturesStage(),
+    ScoreStage(),
+    CalibrateStage(),
+    DetectStage(),
+    ControlsStage(),
+    MetricsStage(),
+)
+"""A scheme without a detector has nothing to do from the features on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +59,10 @@ class Outcome:
     status: Literal["success", "partial"]
     already_complete: bool
     counts: dict[str, Tally]
+    dropped: dict[str, int]
+    """Samples that do not count, by reason."""
+    metrics: Path | None
+    """None for a scheme without a detector."""
 
     @property
     def failure_rate(self) -> float:
@@ -51,11 +78,13 @@ def prepare(
     observers: Sequence[object] = (),
     trace: bool = False,
     note: Callable[[str], None] = lambda _: None,
+    clean: Run | None = None,
 ) -> Run:
-    """Load what identifies the run (prompts, key, model) and find its folder."""
+    """Load what identifies the run (prompts, key, model), find its folder, and refuse a level it could not decide."""
     samples = builder.prompts(plan)
     key = builder.key(plan)
     backbone = builder.backbone(plan.backbone)
+    require_room(samples, backbone, plan.decoding)
     identity = plan.identity(
         backbone=backbone.fingerprint,
         codec=backbone.codec.fingerprint,
@@ -63,7 +92,28 @@ def prepare(
         key_id=key.id if key else None,
     )
     store = RunStore(plan.folder(identity))
-    return Run(plan, builder, store, identity, samples, key, backbone, progress, tuple(observers), trace, note)
+    run = Run(plan, builder, store, identity, samples, key, backbone, progress, tuple(observers), trace, note, clean)
+    with suppress(PluginError):  # a scheme that cannot score fails by itself, without the others
+        if run.detector is not None:
+            run.detector.require_level(key, plan.config.calibration_texts, plan.config.alpha)
+    return run
+
+
+def prepare_all(plans: Sequence[RunPlan], builder: Builder, **options: Any) -> list[Run]:
+    """All runs of a comparison, in their order; each knows the control on its prompts."""
+    controls: dict[str, Run] = {}
+    runs: dict[int, Run] = {}
+    for number, plan in sorted(enumerate(plans), key=lambda pair: not pair[1].is_control):
+        clean = None if plan.is_control else controls.get(plan.dataset.label)
+        runs[number] = prepare(plan, builder, **options, clean=clean)
+        if plan.is_control:
+            controls.setdefault(plan.dataset.label, runs[number])
+    return [runs[number] for number in range(len(plans))]
+
+
+def execution_order(runs: Sequence[Run]) -> list[Run]:
+    """Controls first: their clean texts are null texts to the others."""
+    return sorted(runs, key=lambda run: not run.plan.is_control)
 
 
 def execute(run: Run, stages: Sequence[Stage] = STAGES) -> Outcome:
@@ -73,10 +123,12 @@ def execute(run: Run, stages: Sequence[Stage] = STAGES) -> Outcome:
         _check_same_work(run, document)
         status: Literal["success", "partial"] = "success"
         complete = all(stage.is_complete(run) for stage in stages)
+        if run.trace and DecodeStage().is_complete(run):
+            run.note("all samples are already there: nothing is decoded, so no trace is written")
         try:
             if not complete:
                 run.store.write_run("started", document)
-                _log_session(run)
+                _log_invocation(run)
                 for stage in stages:
                     if not stage.is_complete(run):
                         stage.work(run)
@@ -93,10 +145,12 @@ def execute(run: Run, stages: Sequence[Stage] = STAGES) -> Outcome:
         if any(tally.failed for tally in counts.values()):
             status = "partial"
         document["counts"] = {name: tally.as_dict() for name, tally in counts.items()}
+        document["dropped"] = dropped = drop_counts(run)
         previous = run.store.read_run()
         if previous is None or {**previous, **document, "status": status} != previous:
             run.store.write_run(status, document)
-    return Outcome(str(run.store.folder), status, complete, counts)
+    metrics = run.store.folder / METRICS if run.detector is not None else None
+    return Outcome(str(run.store.folder), status, complete, counts, dropped, metrics)
 
 
 def _write_end(run: Run, status: Literal["cancelled", "error"], document: Settings) -> None:
@@ -126,7 +180,10 @@ def _document(run: Run) -> Settings:
             "prompts": run.identity["prompts"],
         },
         "key_id": run.identity["key_id"],
+        "filters": plan.filters.model_dump(mode="json"),
+        "nulls": [null.identity for null in run.nulls] if run.detector is not None else [],
         "counts": {},
+        "dropped": {},
         "error": None,
     }
 
@@ -151,11 +208,13 @@ def _check_same_work(run: Run, document: Settings) -> None:
             run.note(f"warning: this run was begun with {name} {before}, now it is {present}; texts may differ")
 
 
-def _log_session(run: Run) -> None:
+def _log_invocation(run: Run) -> None:
     owner = Owner.this_process()
+    with disk_errors(run.store.timings.path):
+        cut_torn_line(run.store.timings.path)  # else this line would be glued to what a killed process left
     run.store.timings.append(
         {
-            "event": "session",
+            "event": "invocation",
             "started": owner.started,
             "pid": owner.pid,
             "host": owner.host,

@@ -1,8 +1,8 @@
 """From names to runs: looks up what the configuration names, checks every setting, and gives each run its identity.
 
 One run is one scheme on one prompt dataset. Its folder is named by a hash over everything that determines its texts,
-so the same command finds its own work again. Attacks and alpha are not part of it: an attack has a file of its own in
-the folder, so that adding one decodes nothing again.
+so the same command finds its own work again. Filters, attacks, null texts and alpha are not part of it: they have files
+of their own in the folder, so that changing them decodes nothing again.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel
 
+from wmbench.bench.filters import FilterSettings
 from wmbench.config import ALL, LOCAL, Choice, RunConfig, Settings, merged, validated
 from wmbench.errors import ConfigError
 from wmbench.host import Entry, Host, PluginRecord, Registry, load_attribute
@@ -27,7 +28,10 @@ Info = TypeVar("Info", bound=Registered)
 
 PREFERRED_BACKBONES = ("mini", "tiny")
 PREFERRED_DATASETS = ("finance", "toy")
+PREFERRED_NULLS = ("lab",)
 """What is used when nothing is named: the first one that is installed."""
+LONGEST_NULL = 300
+"""Tokens of the paper's answers and of its longest null texts."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,20 @@ class RunPlan:
     dataset: Resolved[DatasetInfo]
     decoding: Decoding
     attacks: tuple[Resolved[AttackInfo], ...]
+    filters: FilterSettings
+    nulls: tuple[Resolved[DatasetInfo], ...]
+    """The first one calibrates; false positives are measured on all."""
+
+    @property
+    def is_control(self) -> bool:
+        """Its texts are unmarked: they are null texts to the other schemes."""
+        return self.scheme.info.key_use == "none"
+
+    @property
+    def null_lengths(self) -> tuple[int, int]:
+        """Fewest and most tokens of a null text, as of an answer that counts: 150 and 300 for answers of 300."""
+        most = min(LONGEST_NULL, self.decoding.max_new_tokens)
+        return max(1, most // 2), most
 
     @property
     def plugins(self) -> list[PluginRecord]:
@@ -105,6 +123,13 @@ class RunPlan:
             "attacks": {attack.label: attack.describe() for attack in self.attacks},
             "seed": self.config.seed,
             "alpha": self.config.alpha,
+            "filters": self.filters.model_dump(mode="json"),
+            "nulls": {
+                "sets": [null.label for null in self.nulls],
+                "tokens": list(self.null_lengths),
+                "calibration": self.config.calibration_texts,
+                "heldout": self.config.heldout_texts,
+            },
         }
 
 
@@ -124,9 +149,11 @@ def resolve_runs(config: RunConfig, host: Host) -> list[RunPlan]:
         )
     backbone = _backbone(config, host)
     datasets = [_dataset(name, host) for name in config.datasets or [_preferred(PREFERRED_DATASETS, host.datasets)]]
+    nulls = tuple(resolve_nulls(config, host))
     attacks = tuple(_attack(choice, host) for choice in _expanded(config.attacks, host.attacks, _local_attacks(host)))
     _refuse_twice("attack", (attack.label for attack in attacks))
     _refuse_twice("dataset", (dataset.label for dataset in datasets))
+    _refuse_twice("null set", (null.label for null in nulls))
     runs = []
     for choice in _expanded(config.schemes, host.schemes):
         entry, _ = host.schemes.resolve(choice.name)
@@ -135,7 +162,8 @@ def resolve_runs(config: RunConfig, host: Host) -> list[RunPlan]:
             below = {name: value for name, value in published.items() if name != "decoding"}
             scheme = Resolved(entry, _settings(entry, "scheme", merged(below, choice.params)), slug(choice.name))
             decoding = _decoding(backbone.info.decoding, published.get("decoding", {}), config.decoding)
-            runs.append(RunPlan(config, scheme, backbone, dataset, decoding, attacks))
+            filters = _filters(config, decoding)
+            runs.append(RunPlan(config, scheme, backbone, dataset, decoding, attacks, filters, nulls))
     return runs
 
 
@@ -170,10 +198,21 @@ def _backbone(config: RunConfig, host: Host) -> Resolved[BackboneEntry]:
     return Resolved(entry, _settings(entry, "backbone", params), slug(choice.name), argument)
 
 
-def _dataset(name: str, host: Host) -> Resolved[DatasetInfo]:
+def resolve_nulls(config: RunConfig, host: Host) -> list[Resolved[DatasetInfo]]:
+    return [_dataset(name, host, "nulls") for name in config.nulls or [_preferred(PREFERRED_NULLS, host.datasets)]]
+
+
+def _filters(config: RunConfig, decoding: Decoding) -> FilterSettings:
+    """The paper's 150 of 300 tokens; half of the answer where that is shorter."""
+    fewest = min(LONGEST_NULL, decoding.max_new_tokens) // 2
+    return validated(FilterSettings, {"min_tokens": fewest, **config.filters}, "filters")
+
+
+def _dataset(name: str, host: Host, kind: Literal["prompts", "nulls"] = "prompts") -> Resolved[DatasetInfo]:
     entry, argument = host.datasets.resolve(name)
-    if entry.info.kind != "prompts":
-        raise ConfigError(f"dataset {name!r} holds null texts, not prompts", hint="run `wmbench ls datasets`")
+    if entry.info.kind != kind:
+        holds, wanted = ("null texts", "prompts") if kind == "prompts" else ("prompts", "null texts")
+        raise ConfigError(f"dataset {name!r} holds {holds}, not {wanted}", hint="run `wmbench ls datasets`")
     head = entry.info.name.rstrip(":")
     # The label names the folder. A long or secret-looking path adds nothing that the hash does not say.
     label = f"{head}-{Path(argument).stem}" if argument else head

@@ -8,10 +8,14 @@ import random
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from wmbench.errors import ConfigError
 from wmbench.types import Sample
+
+if TYPE_CHECKING:
+    from wmbench.runtime.backbone import Backbone
+    from wmbench.runtime.settings import Decoding
 
 TOY_PROMPTS: Final = 20
 _TOY_WORDS: Final = (
@@ -79,6 +83,19 @@ def _sample(line: bytes, index: int, where: str) -> Sample:
         raise ConfigError("a prompt id is neither text nor a number", where=where, hint=expected)
     meta = {name: value for name, value in fields.items() if name not in ("prompt", "id")}
     return Sample(str(identity), prompt, "jsonl", index, meta)
+
+
+def require_room(samples: Sequence[Sample], backbone: Backbone, decoding: Decoding) -> None:
+    """Refuse a prompt that does not fit before the first one is answered."""
+    for sample in samples:
+        length = len(backbone.codec.encode_prompt(sample.prompt))
+        total = length + decoding.max_new_tokens
+        if not length or total > backbone.max_length:
+            needs = f"prompt and answer need {total} positions, {backbone.name} has {backbone.max_length}"
+            raise ConfigError(
+                f"sample {sample.id}: {needs if length else 'the prompt is empty'}",
+                hint="shorten the prompt or lower max_new_tokens",
+            )
 
 
 def prompts_hash(samples: Sequence[Sample]) -> str:

@@ -4,7 +4,11 @@ runs/<scheme>_<model>_<dataset>_<spec hash>/
   run.json          what was asked, with what, status and counts; the same bytes however often it was interrupted
   prompts.jsonl     the prompts
   samples.jsonl     the truth: one generation per line
+  filter.jsonl      which samples count, and why the others do not
   attacked/*.jsonl  one file per attack
+  features/, scores/, calibration.npz, verdicts/, controls.npz, metrics.json
+                    from texts to numbers; computed again when missing (docs/results.md)
+  derived.json      from what each of those was computed
   timings.jsonl     when and how fast; differs from run to run, so it is kept apart
   trace.jsonl       only with --trace
   .lock, owner.json while a process works here
@@ -25,6 +29,7 @@ from typing import Any, Final, Literal
 
 from filelock import FileLock, Timeout
 
+from wmbench.bench.derived import DerivedFiles
 from wmbench.bench.disk import disk_errors, make_folder, pretty_json, write_atomic
 from wmbench.bench.jsonl import JsonlFile
 from wmbench.errors import IntegrityError
@@ -62,7 +67,9 @@ class RunStore:
         self.folder = folder
         self.prompts = JsonlFile(folder / "prompts.jsonl")
         self.samples = JsonlFile(folder / "samples.jsonl")
+        self.filter = JsonlFile(folder / "filter.jsonl")
         self.timings = JsonlFile(folder / "timings.jsonl")
+        self.derived = DerivedFiles(folder)
 
     def attacked(self, label: str) -> JsonlFile:
         return JsonlFile(self.folder / "attacked" / f"{label}.jsonl")

@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     from wmbench.host import PluginRecord
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "run": ("wmbench.cli.run:run", "Generate watermarked texts and attack them; resumes what is missing."),
+    "run": ("wmbench.cli.run:run", "Generate watermarked texts, attack them, measure detection; resumes."),
     "generate": ("wmbench.cli.generate:generate", "Answer prompts and print the texts."),
+    "calibrate": ("wmbench.cli.calibrate:calibrate", "Rank null texts under a key, for `wmbench detect`."),
+    "detect": ("wmbench.cli.detect:detect", "Look for a watermark in texts: p-value, verdict, evidence."),
+    "report": ("wmbench.cli.report:report", "Print the results of finished runs."),
     "ls": ("wmbench.cli.listing:ls", "List schemes, attacks, backbones, datasets and encoders."),
     "plugins": ("wmbench.cli.listing:plugins", "List installed plugins, their hooks and load errors."),
     "validate": ("wmbench.cli.validate:validate", "Check a configuration and print the resolved plan."),

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,10 +15,13 @@ from wmbench.cli.session import Session, global_options, note
 from wmbench.errors import ConfigError
 from wmbench.types import Generation, Sample
 
+if TYPE_CHECKING:
+    from wmbench.config import RunConfig
+
 
 @click.command()
 @click.argument("prompts", nargs=-1)
-@click.option("--scheme", metavar="NAME", default="none", show_default=True, help="Watermark scheme.")
+@click.option("--scheme", metavar="NAME", help="Watermark scheme (default: that of --config, else none).")
 @click.option(
     "--file", "prompt_file", metavar="FILE", help="Read prompts from a file, one per line; - is standard input."
 )
@@ -27,7 +30,13 @@ from wmbench.types import Generation, Sample
 @global_options
 @click.pass_obj
 def generate(
-    session: Session, /, prompts: tuple[str, ...], scheme: str, prompt_file: str | None, as_json: bool, **options: Any
+    session: Session,
+    /,
+    prompts: tuple[str, ...],
+    scheme: str | None,
+    prompt_file: str | None,
+    as_json: bool,
+    **options: Any,
 ) -> int:
     """Answer prompts and print the texts, in order.
 
@@ -35,18 +44,20 @@ def generate(
     """
     from wmbench.bench.plan import resolve_runs
 
-    config = config_from_options(schemes=[scheme], no_attacks=True, **options)
+    config = _for_one_scheme(config_from_options(schemes=[scheme] if scheme else [], no_attacks=True, **options))
     samples = [Sample(f"prompt-{i:04d}", text, "", i) for i, text in enumerate(_read_prompts(prompts, prompt_file))]
     session.warn_about_broken_plugins()
     plan = resolve_runs(config, session.host)[0]
 
     from wmbench.bench.build import Builder
+    from wmbench.bench.prompts import require_room
     from wmbench.bench.stages.decode import sample_record
     from wmbench.run_hooks import RunHooks
     from wmbench.runtime.loop import decode, make_engine
 
     builder = Builder(session.host, note)
     backbone = builder.backbone(plan.backbone)
+    require_room(samples, backbone, plan.decoding)
     built = builder.scheme(plan, backbone.codec, builder.key(plan))
     hooks = RunHooks(built, plan.scheme.entry.plugin, codec=backbone.codec)
     hooks.require("decode_step", "generate")
@@ -62,6 +73,17 @@ def generate(
     for generation in _in_order(generations, samples):
         click.echo(json.dumps(sample_record(generation)) if as_json else generation.text)
     return 0
+
+
+def _for_one_scheme(config: RunConfig) -> RunConfig:
+    """A text carries one mark. The datasets of a file are meant for `wmbench run`."""
+    from wmbench.config import ALL, Choice
+
+    names = [scheme.name for scheme in config.schemes]
+    if len(names) > 1 or ALL in names:
+        why, hint = f"chosen: {', '.join(names)}", "name one with --scheme"
+        raise ConfigError("a text is generated under one scheme", why=why, hint=hint)
+    return config.model_copy(update={"schemes": config.schemes or [Choice(name="none")], "datasets": []})
 
 
 def _read_prompts(arguments: Sequence[str], file: str | None) -> list[str]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from wmbench.cli.session import global_options
+from wmbench.cli.session import global_options, json_option, print_json
 
 
 @click.group()
@@ -16,8 +16,9 @@ def key() -> None:
 
 @key.command()
 @click.argument("file", required=False)
+@json_option
 @global_options
-def new(file: str | None) -> None:
+def new(file: str | None, as_json: bool) -> None:
     """Save a new key in FILE, readable by you alone, and print its id.
 
     Without FILE it becomes your default key. An existing file is never overwritten.
@@ -30,14 +31,18 @@ def new(file: str | None) -> None:
     make_folder(path.parent)
     secret = SecretKey.generate()
     secret.write(path)
-    click.echo(f"{secret.id}  {path}")
+    if as_json:
+        print_json({"key_id": secret.id, "file": str(path)})
+    else:
+        click.echo(f"{secret.id}  {path}")
 
 
 @key.command(name="id")
 @click.argument("source", required=False)
+@json_option
 @global_options
-def show_id(source: str | None) -> None:
-    """Print the id of the key at SOURCE: env:VARIABLE, file:PATH, or the default key."""
+def show_id(source: str | None, as_json: bool) -> None:
+    """Print the id of the key at SOURCE: a file, env:VARIABLE or file:PATH; without SOURCE, of the default key."""
     import os
 
     from wmbench.bench.build import default_key_file
@@ -45,9 +50,13 @@ def show_id(source: str | None) -> None:
     from wmbench.keys import DEFAULT_VARIABLE, KeySource
 
     if source is not None:
-        found = key_source(source)
+        found = key_source(source if source.startswith(("env:", "file:")) else f"file:{source}")
     elif DEFAULT_VARIABLE in os.environ:
         found = KeySource("env", DEFAULT_VARIABLE)
     else:
         found = KeySource("file", str(default_key_file()))
-    click.echo(found.load().id)
+    key_id = found.load().id
+    if as_json:
+        print_json({"key_id": key_id, "source": f"{found.kind}:{found.name}"})
+    else:
+        click.echo(key_id)

@@ -70,9 +70,9 @@ def _fields(entry: Entry[Any], settings: bool) -> dict[str, Any]:
         "distribution": plugin.distribution,
         "version": plugin.version,
     }
-    if fields.get("settings"):
+    if "settings" in fields:
         fields["published_settings"] = fields.pop("settings")
-    return {**fields, "settings": _settings(entry)} if settings else fields
+    return {**fields, "config_schema": _settings(entry)} if settings else fields
 
 
 def _settings(entry: Entry[Any]) -> list[dict[str, Any]]:

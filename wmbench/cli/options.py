@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_MODEL = [
+_SCHEME = [
     click.option("--backbone", metavar="NAME", help="Diffusion language model (default: mini, else tiny)."),
     click.option(
         "-S",
@@ -36,12 +36,26 @@ _MODEL = [
         multiple=True,
         help="Decoding setting, such as temperature=0.7.",
     ),
-    click.option("--seed", type=int, help="Seed of all randomness (default: 0)."),
     click.option(
         "--key", metavar="SOURCE", help="env:VARIABLE or file:PATH (default: $WMBENCH_KEY, else your key file)."
     ),
-    click.option("--batch-size", type=int, help="Samples decoded side by side (default: 8); never changes a text."),
     click.option("--config", "config_file", metavar="FILE", help="YAML or TOML file with the same settings."),
+]
+
+_MODEL = [
+    *_SCHEME,
+    click.option("--seed", type=int, help="Seed of all randomness (default: 0)."),
+    click.option("--batch-size", type=int, help="Samples decoded side by side (default: 8); never changes a text."),
+]
+
+_NULLS = [
+    click.option(
+        "--nulls", metavar="NAME", multiple=True, help="Null texts; may be repeated; the first set calibrates."
+    ),
+    click.option("--calibration-texts", type=int, help="Null texts that p-values are ranked among (default: 2700)."),
+    click.option("--heldout-texts", type=int, help="Null texts that false positives are measured on (default: 1000)."),
+    click.option("--alpha", type=float, help="Level at which a text counts as detected (default: 0.01)."),
+    click.option("--output", metavar="FOLDER", help="Folder that holds the run folders (default: runs)."),
 ]
 
 _RUN = [
@@ -67,14 +81,22 @@ _RUN = [
         help="Prompts: a registered name, jsonl:PATH or text:PROMPT; may be repeated.",
     ),
     click.option("--samples", type=int, help="Prompts taken from each dataset."),
-    click.option("--alpha", type=float, help="Level at which a text counts as detected (default: 0.01)."),
+    click.option(
+        "-F",
+        "--filter-set",
+        "filter_settings",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="Filter setting, such as min_tokens=100.",
+    ),
+    click.option("--keys", type=int, help="Wrong keys that the controls average over (default: 1)."),
     click.option(
         "--preset", metavar="NAME", default="quick", show_default=True, help="Named defaults below your own settings."
     ),
     click.option(
         "--failure-limit", type=float, help="Share of failed items above which the exit code is 1 (default: 0.05)."
     ),
-    click.option("--output", metavar="FOLDER", help="Folder that holds the run folders (default: runs)."),
+    *_NULLS,
 ]
 
 
@@ -82,6 +104,16 @@ def _decorate(command: Command, options: Sequence[Callable[[Any], Any]]) -> Comm
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def scheme_options(command: Command) -> Command:
+    """What decides how a text is scored."""
+    return _decorate(command, _SCHEME)
+
+
+def null_options(command: Command) -> Command:
+    """What a text is compared with."""
+    return _decorate(command, _NULLS)
 
 
 def model_options(command: Command) -> Command:
@@ -103,6 +135,7 @@ def config_from_options(
     attack_settings: tuple[str, ...] = (),
     backbone_settings: tuple[str, ...] = (),
     decoding_settings: tuple[str, ...] = (),
+    filter_settings: tuple[str, ...] = (),
     **options: Any,
 ) -> RunConfig:
     """The run configuration of a command's options; those that were not given are left to file and preset."""
@@ -114,6 +147,8 @@ def config_from_options(
         if given.get("attacks"):
             raise click.UsageError("--attack and --no-attacks exclude each other.")
         given["attacks"] = []
+    if filter_settings:
+        given["filters"] = parse_overrides(filter_settings, "-F")
     overrides = Overrides(
         schemes=parse_overrides(scheme_settings, "-S"),
         attacks=parse_overrides(attack_settings, "-A"),
@@ -134,7 +169,9 @@ def print_plan(plan: RunPlan, *extra: tuple[str, str]) -> None:
             ("backbone", _settings(plan.backbone.dump())),
             ("decoding", _settings(plan.decoding.model_dump(exclude_none=True))),
             ("samples", str(plan.config.samples or "all")),
+            ("filters", _settings(plan.filters.model_dump())),
             ("attacks", ", ".join(attack.label for attack in plan.attacks) or "none"),
+            ("nulls", _nulls(plan)),
             ("seed", str(plan.config.seed)),
             *extra,
         ]
@@ -143,3 +180,9 @@ def print_plan(plan: RunPlan, *extra: tuple[str, str]) -> None:
 
 def _settings(settings: dict[str, Any]) -> str:
     return " ".join(f"{name}={value}" for name, value in settings.items()) or "no settings"
+
+
+def _nulls(plan: RunPlan) -> str:
+    config, (fewest, most) = plan.config, plan.null_lengths
+    sets = ", ".join(null.label for null in plan.nulls)
+    return f"{sets}: {config.calibration_texts:,} + {config.heldout_texts:,} held out, {fewest}-{most} tokens"

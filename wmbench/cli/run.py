@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wmbench.cli.options import config_from_options, print_plan, run_options
+from wmbench.cli.report import print_results
 from wmbench.cli.session import Session, global_options, json_option, note, print_json
-from wmbench.errors import PluginError
+from wmbench.errors import ConfigError, IntegrityError, PluginError, WmbenchError
 
 if TYPE_CHECKING:
     from wmbench.bench.estimate import Estimate
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 @global_options
 @click.pass_obj
 def run(session: Session, /, trace: bool, dry_run: bool, as_json: bool, **options: Any) -> int:
-    """Generate watermarked texts and attack them; resumes what is missing.
+    """Generate watermarked texts, attack them, and measure how well they are found; resumes what is missing.
 
     Each scheme and dataset has a folder of its own, named by what determines its texts. The same command finds it
     again, does what is missing, and says "already complete" when nothing is.
@@ -41,12 +42,12 @@ def run(session: Session, /, trace: bool, dry_run: bool, as_json: bool, **option
     # Only now, with every name and setting checked, is torch imported.
     from wmbench.bench.build import Builder
     from wmbench.bench.estimate import estimate
-    from wmbench.bench.pipeline import execute, prepare
+    from wmbench.bench.pipeline import execute, execution_order, prepare_all
     from wmbench.observers import ProgressObserver
 
-    builder = Builder(session.host, note)
+    builder = Builder(session.host, note, writes_nothing=dry_run)
     # All of them before the first is executed: a missing key or prompt file must not show up after an hour.
-    runs = [prepare(plan, builder, progress=ProgressObserver(), trace=trace, note=note) for plan in plans]
+    runs = prepare_all(plans, builder, progress=ProgressObserver(), trace=trace, note=note)
     if dry_run:
         costs = [estimate(prepared) for prepared in runs]
         if as_json:
@@ -56,25 +57,28 @@ def run(session: Session, /, trace: bool, dry_run: bool, as_json: bool, **option
                 print_plan(prepared.plan, ("folder", str(prepared.store.folder)), ("cost", str(cost)))
         return 0
 
-    outcomes: list[Outcome] = []
-    exit_code = 0
-    for prepared in runs:
+    outcomes: dict[Run, Outcome] = {}
+    errors: dict[Run, WmbenchError] = {}
+    for prepared in execution_order(runs):
         try:
             outcome = execute(prepared)
-        except PluginError as error:
+        except (PluginError, ConfigError, IntegrityError) as error:
             if len(runs) == 1:
                 raise
             note(f"error: {error}\n  {prepared.plan.title} is left out, the other runs go on")
-            exit_code = error.exit_code
+            errors[prepared] = error
             continue
-        outcomes.append(outcome)
-        if outcome.failure_rate > config.failure_limit:
-            exit_code = exit_code or 1
+        outcomes[prepared] = outcome
         if not as_json:
             _print_outcome(outcome)
+    finished = [outcomes[prepared] for prepared in runs if prepared in outcomes]
     if as_json:
-        print_json({"runs": [_outcome_fields(outcome) for outcome in outcomes]})
-    return exit_code
+        results = [_error_fields(r, errors[r]) if r in errors else _outcome_fields(outcomes[r]) for r in runs]
+        print_json({"runs": results})
+    else:
+        print_results(outcome.metrics for outcome in finished if outcome.metrics is not None)
+    failed = any(outcome.failure_rate > config.failure_limit for outcome in finished)
+    return max([int(failed), *(error.exit_code for error in errors.values())])
 
 
 def _plan_fields(prepared: Run, cost: Estimate) -> dict[str, Any]:
@@ -87,12 +91,22 @@ def _print_outcome(outcome: Outcome) -> None:
         for name, tally in outcome.counts.items()
     )
     click.echo(f"{'already complete' if outcome.already_complete else outcome.status}: {outcome.folder} ({counts})")
+    if outcome.metrics is None:
+        click.echo("  it has no detector, so the run ends here; to the other schemes its texts are null texts")
+
+
+def _error_fields(prepared: Run, error: WmbenchError) -> dict[str, Any]:
+    why = {"message": error.message, "where": error.where, "why": error.why, "next_step": error.hint}
+    return {"folder": str(prepared.store.folder), "status": "error", "error": why}
 
 
 def _outcome_fields(outcome: Outcome) -> dict[str, Any]:
     return {
         "folder": outcome.folder,
         "status": outcome.status,
+        "error": None,
         "already_complete": outcome.already_complete,
+        "dropped": outcome.dropped,
+        "metrics": str(outcome.metrics) if outcome.metrics else None,
         "counts": {name: tally.as_dict() for name, tally in outcome.counts.items()},
     }

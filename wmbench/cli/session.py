@@ -24,9 +24,10 @@ class Session:
     @cached_property
     def host(self) -> Host:
         """Everything installed. Loaded when a command first asks; imports no torch."""
+        from wmbench.cli.app import COMMANDS
         from wmbench.host import Host
 
-        return Host.discover(self.plugin_files)
+        return Host.discover(self.plugin_files, reserved_commands=COMMANDS)
 
     def warn_about_broken_plugins(self) -> None:
         for plugin in self.host.plugins:

@@ -14,11 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wmbench.runtime.backbone import SAFE_ROWS_MINIMUM, Backbone, WindowGroup, Windows, safe_rows
+from wmbench.runtime.backbone import Backbone, Prefix, WindowGroup, Windows, safe_rows
 from wmbench.runtime.row import Row
 from wmbench.types import IntArray
 
 _PADDING_BLOCK = 2**31
+_CACHED_LOGITS = 2**20
+"""Logits that a CPU should hold at once: fresh pages for larger arrays cost more than the products that fill them."""
+_FEWEST_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class HiddenView:
     def at(self, columns: IntArray) -> Tensor:
         """States [n, D] that predict the given columns."""
         index = np.maximum(columns - self.shift, 0) - self.start
+        assert index.min() >= 0, "a view must begin before the columns it is asked for"
         return self.states[torch.from_numpy(index).to(self.states.device)]
 
     def compact(self) -> HiddenView:
@@ -45,10 +49,11 @@ class HiddenView:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One canvas to be forwarded for a row, up to the column `end`."""
+    """One canvas to be forwarded for a row, so that the states of begin .. end are among the result."""
 
     row: Row
     canvas: IntArray
+    begin: int
     end: int
     extend_prefix: bool = False
 
@@ -62,13 +67,13 @@ class Counters:
     forward_tokens: int = 0
     head_rows: int = 0
     reused: int = 0
-    """Base states that had been computed as somebody's look-ahead."""
+    """Base states that were there already: computed as somebody's look-ahead, or by the row that forked."""
 
 
-def padded_width(width: int, continues_prefix: bool) -> int:
+def padded_width(width: int, continues_prefix: bool, safe: int) -> int:
     """Whole canvases in steps of 32, so that prompts of different length share a batch; continuations (a block or two)
-    as they are, but never below the safe minimum."""
-    return max(SAFE_ROWS_MINIMUM, width) if continues_prefix else -(-width // 32) * 32
+    as they are; neither below the safe number of rows."""
+    return max(safe, width if continues_prefix else -(-width // 32) * 32)
 
 
 @dataclass
@@ -92,9 +97,10 @@ class Engine:
 
     # --- trunk -------------------------------------------------------------------------------------------------
 
-    def window_end(self, row: Row, columns: IntArray) -> int:
-        """How far a forward must reach to predict these columns."""
-        return self.backbone.attention.end(int(columns.max()), row.start, row.length)
+    def span(self, row: Row, columns: IntArray) -> tuple[int, int]:
+        """First state that is needed to predict these columns, and how far a forward must reach."""
+        first = max(0, int(columns.min()) - self.backbone.logit_shift)
+        return first, self.backbone.attention.end(int(columns.max()), row.start, row.length)
 
     def cacheable(self, row: Row) -> int:
         """Columns whose keys and values are final: those before the first attention block that holds a mask."""
@@ -105,39 +111,51 @@ class Engine:
         first = int(masked[0]) if len(masked) else row.length
         return attention.first_column(attention.block(first, row.start), row.start)
 
-    def base_views(self, rows: Sequence[Row], ends: Sequence[int]) -> list[HiddenView]:
-        """States of each row's present canvas up to `end`: kept ones where the canvas was evaluated before."""
+    def base_views(self, rows: Sequence[Row], spans: Sequence[tuple[int, int]]) -> list[HiddenView]:
+        """States of each row's present canvas over its span: kept ones where the canvas was evaluated before."""
         views: dict[int, HiddenView] = {}
         requests: list[tuple[int, Request]] = []
-        for i, (row, end) in enumerate(zip(rows, ends, strict=True)):
+        for i, (row, (begin, end)) in enumerate(zip(rows, spans, strict=True)):
             kept = row.kept.get(row.canvas.tobytes())
             cached = row.prefix.length if row.prefix else 0
-            if kept is not None and kept.end >= end and self.cacheable(row) <= cached:
+            if kept is not None and kept.start <= begin and kept.end >= end and self.cacheable(row) <= cached:
                 views[i] = kept
                 self.counters.reused += 1
             else:
-                requests.append((i, Request(row, row.canvas, end, extend_prefix=True)))
+                requests.append((i, Request(row, row.canvas, begin, end, extend_prefix=True)))
         for (i, request), view in zip(requests, self.forward([r for _, r in requests]), strict=True):
             views[i] = view
-            request.row.kept = {request.canvas.tobytes(): view}
+            request.row.kept[request.canvas.tobytes()] = view
         return [views[i] for i in range(len(rows))]
 
     def forward(self, requests: Sequence[Request]) -> list[HiddenView]:
         """One view per request, in order. Requests of one row should be neighbours: they share its prefix."""
+        safe = safe_rows(self.backbone.device)
+        prefixes = [self._usable_prefix(request) for request in requests]
         buckets: dict[int, list[int]] = defaultdict(list)
-        for i, request in enumerate(requests):
-            prefix = request.row.prefix
+        for i, (request, prefix) in enumerate(zip(requests, prefixes, strict=True)):
             width = request.end - (prefix.length if prefix else 0)
-            buckets[padded_width(width, prefix is not None)].append(i)
+            buckets[padded_width(width, prefix is not None, safe)].append(i)
         views: dict[int, HiddenView] = {}
         for width, members in buckets.items():
             per_forward = max(1, self.max_forward_tokens // width)
             for at in range(0, len(members), per_forward):
                 part = members[at : at + per_forward]
-                views.update(zip(part, self._forward_same_width([requests[i] for i in part], width), strict=True))
+                done = self._forward_same_width([requests[i] for i in part], [prefixes[i] for i in part], width)
+                views.update(zip(part, done, strict=True))
         return [views[i] for i in range(len(requests))]
 
-    def _forward_same_width(self, requests: Sequence[Request], width: int) -> list[HiddenView]:
+    def _usable_prefix(self, request: Request) -> Prefix | None:
+        """The row's prefix, cropped to whole blocks before the first state that is asked for."""
+        row, attention = request.row, self.backbone.attention
+        if row.prefix is None or request.begin >= row.prefix.length:
+            return row.prefix
+        length = attention.first_column(attention.block(request.begin, row.start), row.start)
+        return row.prefix.crop(length) if length else None
+
+    def _forward_same_width(
+        self, requests: Sequence[Request], prefixes: Sequence[Prefix | None], width: int
+    ) -> list[HiddenView]:
         backbone = self.backbone
         batch = max(len(requests), -(-safe_rows(backbone.device) // width))
         ids = np.zeros((batch, width), dtype=np.int64)
@@ -145,8 +163,8 @@ class Engine:
         blocks = np.full((batch, width), _PADDING_BLOCK, dtype=np.int64)
         blocks[len(requests) :] = 0
         starts, lengths, groups = [], [], list[WindowGroup]()
-        for i, request in enumerate(requests):
-            row, prefix = request.row, request.row.prefix
+        for i, (request, prefix) in enumerate(zip(requests, prefixes, strict=True)):
+            row = request.row
             start = prefix.length if prefix else 0
             length = request.end - start
             ids[i, :length] = request.canvas[start : request.end]
@@ -173,7 +191,7 @@ class Engine:
         if batch > len(requests):
             groups.append(WindowGroup(batch - len(requests), None))
         device = backbone.device
-        states, prefixes = backbone.hidden(
+        states, extended = backbone.hidden(
             Windows(
                 torch.from_numpy(ids).to(device),
                 torch.from_numpy(positions).to(device),
@@ -183,7 +201,7 @@ class Engine:
             )
         )
         at = 0
-        for group, prefix in zip(groups, prefixes, strict=True):
+        for group, prefix in zip(groups, extended, strict=True):
             if prefix is not None:
                 requests[at].row.prefix = prefix
             at += group.count
@@ -216,5 +234,8 @@ class Engine:
 
     @property
     def logit_rows(self) -> int:
-        """How many rows of logits fit the memory bound."""
-        return max(1, self.max_logit_values // self.backbone.vocab_size)
+        """How many rows of logits to hold at once: what fits the memory bound, and on a CPU its cache."""
+        fitting = self.max_logit_values // self.backbone.vocab_size
+        if self.backbone.device.type == "cpu":
+            fitting = min(fitting, max(_FEWEST_ROWS, _CACHED_LOGITS // self.backbone.vocab_size))
+        return max(1, fitting)

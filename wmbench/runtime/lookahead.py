@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +14,8 @@ from wmbench.runtime.engine import Engine, HiddenView, Request
 from wmbench.runtime.row import Row
 from wmbench.runtime.sampling import draw_tokens
 from wmbench.types import IntArray
+
+Spans = Mapping[int, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +34,10 @@ class Lookahead:
     canvas is committed, its forward is the next step's base forward.
     """
 
-    def __init__(self, engine: Engine, rows: Sequence[Row], edits: Sequence[Edit], ends: Sequence[int]) -> None:
+    def __init__(self, engine: Engine, rows: Sequence[Row], edits: Sequence[Edit], spans: Spans) -> None:
         self._engine = engine
-        self._ends = ends
+        self._spans = spans  # of each row's open scope: what the next step will need if an edit is committed
+        self._edits = edits
         self._rows = [rows[edit.row] for edit in edits]
         self._row_index = [edit.row for edit in edits]
         self._canvases = [row.edited(edit.columns, edit.tokens) for row, edit in zip(self._rows, edits, strict=True)]
@@ -97,12 +100,13 @@ class Lookahead:
             if len(wanted):
                 asked.setdefault((self._row_index[i], self._contents[i], wanted.tobytes()), []).append(i)
         shared = list(asked.values())
-        for chunk in self._chunks([columns[edits[0]] for edits in shared]):
-            sharers = [shared[c] for c in chunk]
-            leaders = [edits[0] for edits in sharers]
-            views = self._views(leaders, [columns[i] for i in leaders])
-            states = torch.cat([view.at(columns[i]) for view, i in zip(views, leaders, strict=True)])
-            yield sharers, self._engine.logits(states, [(self._rows[i], len(columns[i])) for i in leaders])
+        leaders = [edits[0] for edits in shared]
+        wanted_by_leader = [columns[i] for i in leaders]
+        views = self._views(leaders, wanted_by_leader)  # states are kept anyway; only logits need the bound
+        for chunk in self._chunks(wanted_by_leader):
+            states = torch.cat([views[c].at(wanted_by_leader[c]) for c in chunk])
+            owners = [(self._rows[leaders[c]], len(wanted_by_leader[c])) for c in chunk]
+            yield [shared[c] for c in chunk], self._engine.logits(states, owners)
 
     def _chunks(self, columns: Sequence[IntArray]) -> Iterator[list[int]]:
         """Split the work so that the logits of one chunk fit the memory bound."""
@@ -122,10 +126,13 @@ class Lookahead:
         requests: dict[tuple[int, bytes], Request] = {}
         for i, wanted in zip(edits, columns, strict=True):
             row, content = self._rows[i], self._contents[i]
-            end = max(self._ends[self._row_index[i]], self._engine.window_end(row, wanted))
+            begin, end = self._engine.span(row, wanted)
+            scope_begin, scope_end = self._spans[self._row_index[i]]
+            begin = min(begin, scope_begin, int(self._edits[i].columns.min(initial=begin)))
+            end = max(end, scope_end)
             kept = row.kept.get(content)
-            if kept is None or kept.end < end:
-                requests[self._row_index[i], content] = Request(row, self._canvases[i], end)
+            if kept is None or kept.start > begin or kept.end < end:
+                requests[self._row_index[i], content] = Request(row, self._canvases[i], begin, end)
         for ((_, content), request), view in zip(
             requests.items(), self._engine.forward(list(requests.values())), strict=True
         ):

@@ -54,10 +54,17 @@ def decode(
         yield from (_generation(row, engine, decoding) for row in finished)
 
 
-def advance(rows: Sequence[Row], engine: Engine, schedule: Schedule, decoding: Decoding, decide: Decide) -> None:
+def advance(
+    rows: Sequence[Row],
+    engine: Engine,
+    schedule: Schedule,
+    decoding: Decoding,
+    decide: Decide,
+    author: str = "the decision",
+) -> None:
     """One step of every row."""
     plans = [schedule.plan(row) for row in rows]
-    step = Step(rows, plans, engine, schedule, decoding, advance)
+    step = Step(rows, plans, engine, schedule, decoding, advance, author)
     commit = decide(step)
     check_commit(commit, step)
     for r, row in enumerate(rows):

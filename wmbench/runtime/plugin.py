@@ -46,4 +46,10 @@ def register_datasets() -> list[DatasetInfo]:
         DatasetInfo("toy", "20 word-salad prompts for the tiny backbones", "wmbench.bench.prompts:toy_prompts"),
         DatasetInfo("text:", "one prompt: text:<prompt>", "wmbench.bench.prompts:text_prompt"),
         DatasetInfo("jsonl:", "prompts from a file: jsonl:<path>", "wmbench.bench.prompts:jsonl_prompts"),
+        DatasetInfo(
+            "texts:",
+            "null texts from a file: texts:<path> (.jsonl or .jsonl.gz)",
+            "wmbench.bench.null_files:file_nulls",
+            kind="nulls",
+        ),
     ]

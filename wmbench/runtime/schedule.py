@@ -44,15 +44,6 @@ def even_budget(masks: int, steps_left: int) -> int:
     return -(-masks // max(1, steps_left))
 
 
-def transfer_budgets(masks: int, steps: int) -> list[int]:
-    """Cells filled at each step of a block."""
-    budgets = []
-    for step in range(steps):
-        budgets.append(min(masks, even_budget(masks, steps - step)))
-        masks -= budgets[-1]
-    return budgets
-
-
 @dataclass(frozen=True, slots=True)
 class BlockSteps:
     """Blocks from left to right; a block is finished before the next begins (LLaDA; with a threshold: LLaDA2.0)."""
@@ -74,7 +65,11 @@ class BlockSteps:
         else:
             used = row.ticks.get(block, 0)
             row.ticks[block] = used + 1
-            budget = even_budget(len(scope), self.steps_per_block - used)
+            if self.threshold is None:
+                budget = even_budget(len(scope), self.steps_per_block - used)
+            else:  # LLaDA2.0 spreads the whole block, whatever the threshold has already filled
+                share, rest = divmod(self.block_length, self.steps_per_block)
+                budget = max(1, min(len(scope), share + (used < rest)))
         return Plan(scope, budget, threshold=self.threshold)
 
 

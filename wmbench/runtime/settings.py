@@ -21,7 +21,7 @@ class Decoding(BaseModel):
         description="block: LLaDA's blocks with transfer budgets; origin: Dream's Bernoulli time; "
         "quota: Dream's maskgit_plus / topk_margin / entropy; threshold: LLaDA2.0's confident blocks.",
     )
-    block_length: int | None = Field(None, ge=1, description="Tokens per decoding block; None: one block.")
+    block_length: int | None = Field(None, ge=1, description="Tokens per decoding block (block, threshold); None: one.")
     block_origin: Literal["answer", "prompt"] = Field(
         "answer", description="Blocks count from the first generated token, or from the first prompt token."
     )
@@ -29,7 +29,9 @@ class Decoding(BaseModel):
     tokens_per_step: int | None = Field(None, ge=1, description="Fixed budget per step instead of `steps`.")
     eps: float = Field(1e-3, gt=0, lt=1, description="Last time of the origin and quota schedules.")
     threshold: float = Field(0.95, ge=0, le=1, description="Confidence above which `threshold` commits at once.")
-    positions: PositionPolicy = Field("random", description="Which open positions are filled first.")
+    positions: PositionPolicy = Field(
+        "random", description="Which open positions are filled first; `origin` draws its own."
+    )
     position_temperature: float = Field(
         0.0, ge=0, description="0: most confident first; above: drawn without replacement by confidence."
     )
@@ -51,4 +53,7 @@ class Decoding(BaseModel):
             raise ValueError("give either `steps` or `tokens_per_step`, not both")
         if self.tokens_per_step is not None and self.schedule not in ("block", "threshold"):
             raise ValueError(f"`tokens_per_step` does not apply to the {self.schedule} schedule; use `steps`")
+        blocks = -(-self.max_new_tokens // (self.block_length or self.max_new_tokens))
+        if self.steps is not None and self.schedule in ("block", "threshold") and self.steps % blocks:
+            raise ValueError(f"`steps` ({self.steps}) must be a multiple of the number of blocks ({blocks})")
         return self

@@ -54,14 +54,15 @@ def check_commit(commit: Commit, step: Step) -> None:
         committed = np.setdiff1d(np.arange(row.start, row.length), row.masked)
         if not np.isin(back, np.union1d(committed, columns)).all():
             raise unsound(f"row {r}: only committed generated columns can be re-masked")
-        if row.visits[back].max() >= step.decoding.max_visits:
+        fills = row.visits[back] + np.isin(back, columns)
+        if fills.max() >= step.decoding.max_visits:
             raise unsound(f"row {r}: a column was re-masked {step.decoding.max_visits} times (max_visits)")
 
 
-def check_logits(logits: torch.Tensor, cells: int, author: str) -> None:
-    """Logits to sample from: one row per open cell, each with something to sample."""
-    if len(logits) != cells:
-        raise refuse(author, "gave the wrong number of logits to commit", f"{len(logits)} rows for {cells} open cells")
+def check_logits(logits: torch.Tensor, shape: tuple[int, int], author: str) -> None:
+    """Logits to sample from: one row per open cell over the whole vocabulary, each with something to sample."""
+    if tuple(logits.shape) != shape:
+        raise refuse(author, "gave the wrong number of logits to commit", f"{tuple(logits.shape)} instead of {shape}")
     best = logits.amax(-1)  # NaN if any entry is NaN
     if not best.isfinite().all():
         raise refuse(author, "gave unusable logits to commit", "a row is NaN, or everywhere minus or plus infinity")

@@ -70,16 +70,17 @@ class Step:
         schedule: Schedule,
         decoding: Decoding,
         advance: Callable[..., None],
+        author: str = "the decision",
     ) -> None:
         self.rows = rows
         self.plans = plans
         self.engine = engine
         self.schedule = schedule
         self.decoding = decoding
-        self.author = "the decision"
+        self.author = author
         """Who decides this step, for error messages; the host fills in the plugin."""
         self._advance = advance
-        self._views: list[HiddenView] | None = None
+        self._views: dict[int, HiddenView] = {}
         self._open_logits: Tensor | None = None
         self.open = self._open_cells()
         """The cells that compete now. Policies that do not read logits have already chosen among the scope."""
@@ -106,13 +107,14 @@ class Step:
         """
         cells, decoding = self.open, self.decoding
         logits = self.logits() if sampling_logits is None else sampling_logits
-        check_logits(logits, len(cells), self.author)
+        shape = (len(cells), self.engine.backbone.vocab_size)
+        check_logits(logits, shape, self.author)
         u = torch.from_numpy(self.cell_uniforms("token", cells)).to(logits.device)
         tokens = draw_tokens(logits, u, decoding.temperature, decoding.top_k, decoding.top_p)
         if self._positions_are_chosen:
             return Commit(cells.rows, cells.columns, tokens.cpu().numpy())
         if confidence_logits is not None:
-            check_logits(confidence_logits, len(cells), self.author)
+            check_logits(confidence_logits, shape, self.author)
         ranking = self._confidence(logits if confidence_logits is None else confidence_logits, tokens)
         token_ids = tokens.cpu().numpy()
         if decoding.eos_last:
@@ -121,6 +123,11 @@ class Step:
             [self._most_confident(r, np.flatnonzero(cells.rows == r), ranking) for r in range(len(self.rows))]
         )
         return Commit(cells.rows[chosen], cells.columns[chosen], token_ids[chosen])
+
+    def visible_end(self, r: int) -> int:
+        """One past the last column of row r that this step's forward reaches; columns behind it have no logits yet
+        without a longer forward (block-causal models)."""
+        return self._scope_span(r)[1]
 
     def cell_uniforms(self, purpose: str, cells: Cells) -> npt.NDArray[np.float64]:
         """One uniform per cell [n], the same whatever else is asked for."""
@@ -140,8 +147,9 @@ class Step:
         """Evaluate hypothetical commits. See `Lookahead`."""
         for edit in edits:
             check_edit(edit, list(self.rows), self.engine, self.author)
-        self._base_views()  # brings every row's prefix cache up to date before its candidates continue it
-        return Lookahead(self.engine, self.rows, edits, self._ends())
+        spans = {r: self._scope_span(r) for r in sorted({edit.row for edit in edits})}
+        self._base_views(spans)  # brings a row's prefix cache up to date before its candidates continue it
+        return Lookahead(self.engine, self.rows, edits, spans)
 
     # --- fork --------------------------------------------------------------------------------------------------
 
@@ -162,6 +170,7 @@ class Step:
         """
         if len(rows) != len(until):
             raise refuse(self.author, "forked without a limit for every row", f"{len(rows)} rows, {len(until)} limits")
+        self._base_views({r: self._scope_span(r) for r in rows})  # all continuations begin with this one forward
         parents = [self.rows[r] for r in rows]
         children = [parent.child(first_lane + lane) for parent in parents for lane in range(n)]
         limits = [limit for limit in until for _ in range(n)]
@@ -172,7 +181,9 @@ class Step:
             return [child for child, limit in pairs if len(child.masked) and child.masked[0] < limit]
 
         while active := unfinished():
-            self._advance(active, self.engine, self.schedule, decoding or self.decoding, decide or Step.commit)
+            self._advance(
+                active, self.engine, self.schedule, decoding or self.decoding, decide or Step.commit, self.author
+            )
         for i, child in enumerate(children):
             parent = parents[i // n]
             parent.forward_rows += child.forward_rows
@@ -232,26 +243,30 @@ class Step:
         best = np.argsort(-values, kind="stable")[:budget]
         return cells[np.sort(best)]
 
-    def _ends(self) -> list[int]:
-        return [self.engine.window_end(row, plan.scope) for row, plan in zip(self.rows, self.plans, strict=True)]
+    def _scope_span(self, r: int) -> tuple[int, int]:
+        return self.engine.span(self.rows[r], self.plans[r].scope)
 
-    def _base_views(self, ends: Sequence[int] | None = None) -> list[HiddenView]:
-        needed = list(ends or self._ends())
-        if self._views is None or any(view.end < end for view, end in zip(self._views, needed, strict=True)):
-            self._views = self.engine.base_views(self.rows, needed)
-        return self._views
+    def _base_views(self, spans: dict[int, tuple[int, int]]) -> None:
+        """Make sure that `self._views` covers these spans; only rows that are asked for are forwarded."""
+        missing = {
+            r: span
+            for r, span in spans.items()
+            if r not in self._views or self._views[r].start > span[0] or self._views[r].end < span[1]
+        }
+        views = self.engine.base_views([self.rows[r] for r in missing], list(missing.values()))
+        self._views.update(zip(missing, views, strict=True))
 
     def _logits_at(self, cells: Cells) -> Tensor:
         if not len(cells):
             return torch.empty(0, self.engine.backbone.vocab_size, device=self.engine.backbone.device)
         order = np.argsort(cells.rows, kind="stable")  # states are gathered row by row
         columns = [cells.columns[cells.rows == r] for r in range(len(self.rows))]
-        ends = [
-            max(end, self.engine.window_end(row, c)) if len(c) else end
-            for row, c, end in zip(self.rows, columns, self._ends(), strict=True)
-        ]
-        views = self._base_views(ends)
-        states = torch.cat([view.at(c) for view, c in zip(views, columns, strict=True)])
+        spans = {}
+        for r in np.unique(cells.rows).tolist():
+            (begin, end), (scope_begin, scope_end) = self.engine.span(self.rows[r], columns[r]), self._scope_span(r)
+            spans[r] = min(begin, scope_begin), max(end, scope_end)
+        self._base_views(spans)
+        states = torch.cat([self._views[r].at(columns[r]) for r in spans])
         logits = self.engine.logits(states, [(row, len(c)) for row, c in zip(self.rows, columns, strict=True)])
         if (order == np.arange(len(cells))).all():
             return logits

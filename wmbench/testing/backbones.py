@@ -165,8 +165,8 @@ class BackboneContract:
     def _logits(self, engine: Engine, rows: Sequence[Row]) -> list[Tensor]:
         """Logits at every masked cell of each row, through the engine."""
         columns = [row.masked for row in rows]
-        ends = [engine.window_end(row, masked) for row, masked in zip(rows, columns, strict=True)]
-        views = engine.base_views(rows, ends)
+        spans = [engine.span(row, masked) for row, masked in zip(rows, columns, strict=True)]
+        views = engine.base_views(rows, spans)
         states = torch.cat([view.at(masked) for view, masked in zip(views, columns, strict=True)])
         counts = [len(masked) for masked in columns]
         return list(torch.split(engine.logits(states, zip(rows, counts, strict=True)), counts))

@@ -22,8 +22,10 @@ from wmbench_denmark.config import DenMarkConfig
 from wmbench_denmark.keys import UnitVectors
 
 Floats = npt.NDArray[np.float64]
-_VALUES_AT_ONCE = 1 << 18
-"""Embedding entries converted to float32 at once: 1 MB, which stays in the processor's cache."""
+_VALUES_AT_ONCE = 1 << 16
+"""Embedding entries converted to float32 at once: 256 kB, which stays in the processor's cache."""
+_HALF_INFINITY = 0x7C00
+"""Bits of the fp16 infinity without its sign; larger ones are no numbers."""
 
 
 def unit_features(
@@ -36,6 +38,8 @@ def unit_features(
     """Embeddings of all units of all sizes, in the order of `unit_windows`; zero vectors for units without words."""
     ids = [np.asarray(tokens[: config.scored_tokens], dtype=np.int64) for tokens in codec.encode_batch(texts)]
     features = embed_units(encoder, codec, ids, config.sizes, dtype)
+    if _largest_magnitude(features.values) >= _HALF_INFINITY:
+        raise ConfigError(f"encoder {config.encoder!r} returned vectors that are no numbers")
     has_words = _WordTest(codec)
     for i, tokens in enumerate(ids):
         words = has_words(tokens)
@@ -124,10 +128,22 @@ def _projections(values: AnyArray, units: IntArray, vectors: npt.NDArray[np.floa
     """[embeddings] <E, v_b>, each row summed by itself: a text's score does not depend on its neighbours."""
     scores = np.empty(len(values))
     rows = max(1, _VALUES_AT_ONCE // max(1, values.shape[1]))
+    half = values.dtype == np.float16
+    widened = vectors * np.float32(2.0**112) if half else vectors
     for at in range(0, len(values), rows):
         part = slice(at, at + rows)
-        scores[part] = np.einsum("nd,nd->n", values[part].astype(np.float32), vectors[units[part]])
+        embeddings = _shrunk(values[part]) if half else values[part].astype(np.float32)
+        scores[part] = np.einsum("nd,nd->n", embeddings, widened[units[part]])
     return scores
+
+
+def _shrunk(half: npt.NDArray[np.float16]) -> npt.NDArray[np.float32]:
+    """Finite fp16 numbers times 2^-112, exactly: their bits at the places of float32, whose exponent counts from 112
+    further down. Four times as fast as numpy's conversion, which would be most of the time of a score."""
+    bits = half.view(np.int16).astype(np.int32)
+    bits <<= 13
+    bits &= np.int32(~0x70000000)  # what the sign was extended into
+    return bits.view(np.float32)
 
 
 def _has_words(values: AnyArray, scores: Floats) -> npt.NDArray[np.bool_]:
@@ -154,6 +170,11 @@ def _evidence(
         )
         at += len(starts)
     return evidence
+
+
+def _largest_magnitude(values: AnyArray) -> int:
+    """Bits of the largest fp16 entry without its sign: numbers are ordered as their bits are."""
+    return int((values.astype(np.float16, copy=False).view(np.uint16) & 0x7FFF).max(initial=0))
 
 
 class _WordTest:

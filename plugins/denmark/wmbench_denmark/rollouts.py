@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 import numpy.typing as npt
@@ -50,16 +51,15 @@ def select(scores: Floats, log_probability: Floats) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Completions:
-    """Completed versions of one unit."""
+    """Completed versions of one active unit."""
 
-    number: int
-    """Of the unit."""
+    unit: ActiveUnit
     ids: list[IntArray]
     """One [R, length] per candidate looked at."""
 
 
 class UnitScorer:
-    """Mean of g_b over completions, with one encoder batch for all units of all rows."""
+    """Mean of g_b over completions."""
 
     def __init__(self, encoder: Encoder, codec: TextCodec, vectors: UnitVectors) -> None:
         self._encoder = encoder
@@ -67,16 +67,23 @@ class UnitScorer:
         self._vectors = vectors
 
     def means(self, completed: Sequence[Completions]) -> list[Floats]:
-        """For every unit the mean score [candidates looked at]."""
+        """For every unit the mean score [candidates looked at].
+
+        One encoder batch per row, all its units together: matrix products round a vector according to its place in
+        the batch, and a sample's tokens must not depend on its neighbours.
+        """
+        by_row = groupby(completed, key=lambda completions: completions.unit.row)
+        return [mean for _, group in by_row for mean in self._means_of_row(list(group))]
+
+    def _means_of_row(self, completed: Sequence[Completions]) -> list[Floats]:
         parts = [ids for completions in completed for ids in completions.ids]
-        rows = [row for part in parts for row in part]
         place: dict[bytes, int] = {}
-        index = [place.setdefault(row.tobytes(), len(place)) for row in rows]
+        index = [place.setdefault(row.tobytes(), len(place)) for part in parts for row in part]
         distinct = [np.frombuffer(content, dtype=np.int64) for content in place]
         embeddings = embed_ids(self._encoder, self._codec, distinct)
         counts = np.array([len(part) for part in parts])
         looked_at = [len(completions.ids) for completions in completed]
-        numbers = np.repeat(np.repeat([completions.number for completions in completed], looked_at), counts)
+        numbers = np.repeat(np.repeat([completions.unit.number for completions in completed], looked_at), counts)
         vectors = self._vectors.first(int(numbers.max()) + 1)
         # einsum sums every row by itself: equal texts score equal to the last bit, which ties rely on.
         scores = np.einsum("nd,nd->n", embeddings[index].astype(np.float64), vectors[numbers])
@@ -116,10 +123,11 @@ def _rolled_out(
     complete their unit."""
     edits, rests, uniforms, blanks = list[Edit](), list[IntArray](), list[Floats](), list[IntArray]()
     for c, indices in zip(candidates, looked_at, strict=True):
-        unit, filled = c.unit, c.filled(step.rows[c.unit.row].canvas)
+        unit, row = c.unit, step.rows[c.unit.row]
+        filled = c.filled(row.canvas)
         draws = _rollout_uniforms(step, unit, config)
         for k in indices:
-            rest = np.setdiff1d(unit.masked, c.columns[k], assume_unique=True)
+            rest = unit.first + np.flatnonzero(filled[k] == row.mask_id)
             edits.append(Edit(unit.row, c.columns[k], c.tokens[k]))
             rests.append(rest)
             # A completed unit has nothing to roll out: it is its own only completion.
@@ -132,7 +140,7 @@ def _rolled_out(
         mine = range(at, at + len(indices))
         at += len(indices)
         ids = [_completed(blanks[i], rests[i] - c.unit.first, drawn[i]) for i in mine]
-        completed.append(Completions(c.unit.number, ids))
+        completed.append(Completions(c.unit, ids))
     return completed
 
 
@@ -162,11 +170,11 @@ def _prefiltered(
         # The uniforms of candidate 0 serve all, so that one draw does.
         u = torch.from_numpy(_rollout_uniforms(step, unit, config)[0, places]).to(c.base_logits.device)
         drawn = draw_tokens(c.base_logits, u, temperature, step.decoding.top_k, step.decoding.top_p).cpu().numpy()
-        ids = []
-        for k, blank in zip(indices, c.filled(step.rows[unit.row].canvas)[indices], strict=True):
-            free = ~np.isin(unit.masked, c.columns[k])
+        row, ids = step.rows[unit.row], []
+        for blank in c.filled(row.canvas)[indices]:
+            free = blank[places] == row.mask_id
             ids.append(_completed(blank, places[free], drawn[free]))
-        completed.append(Completions(unit.number, ids))
+        completed.append(Completions(unit, ids))
     means = scorer.means(completed)
     assert config.prefilter is not None
     best = [np.argsort(-mean, kind="stable")[: config.prefilter] for mean in means]

@@ -10,7 +10,7 @@ from wmbench.types import SchemeInfo
 _BLOCKS: dict[str, Any] = {"schedule": "block", "block_length": 25, "positions": "low_confidence", "temperature": 0.5}
 _LLADA: dict[str, Any] = {"beam": 10, "candidate_top_k": 10, "decoding": _BLOCKS}
 
-# As in the DenMark paper, appendix "DGMark". Dream, too, is decoded in blocks: under its own loop answers were too short.
+# As in the DenMark paper, appendix "DGMark". Dream, too, is decoded in blocks: its own loop gave too short answers.
 PUBLISHED: dict[str, dict[str, Any]] = {
     "llada-8b": _LLADA,
     "llada-1.5": _LLADA,

@@ -39,22 +39,28 @@ def first_arrivals(mass: Tensor, uniforms: Tensor, count: int) -> tuple[Tensor, 
     vocabulary is made. Sums are formed anew where a token leaves: subtraction would ruin small masses.
     When no token is left, arrivals are infinite.
     """
-    n, size = mass.shape
-    side = int(size**0.5) + 1
-    blocks = torch.nn.functional.pad(mass, (0, side * side - size)).view(n, side, side)
-    totals = blocks.cumsum(-1)[..., -1]
-    here = torch.arange(n, device=mass.device)
+    width = _block_width(mass.shape[1])
+    left = torch.nn.functional.pad(mass, (0, -mass.shape[1] % width))  # a copy: tokens that arrive are struck out
+    blocks = left.view(len(mass), -1, width)
+    totals = blocks.sum(-1)
+    here = torch.arange(len(mass), device=mass.device)
     exponentials = -uniforms[:, :count].clamp(min=_SMALLEST).log()
     tokens, times = [], []
-    time = torch.zeros(n, dtype=mass.dtype, device=mass.device)
+    time = torch.zeros_like(exponentials[:, 0])
     for i in range(count):
-        time = time + exponentials[:, i] / totals.cumsum(-1)[:, -1]
-        block = inverse_cdf(totals, uniforms[:, count + i, None]).squeeze(1).clamp(max=side - 1)
-        members = blocks[here, block]
-        member = inverse_cdf(members, uniforms[:, 2 * count + i, None]).clamp(max=side - 1)
-        members = members.scatter(1, member, 0.0)
-        blocks[here, block] = members
-        totals[here, block] = members.cumsum(-1)[:, -1]
-        tokens.append((block * side + member.squeeze(1)).clamp(max=size - 1))
+        time = time + exponentials[:, i] / totals.sum(-1)
+        block = inverse_cdf(totals, uniforms[:, count + i, None]).clamp(max=blocks.shape[1] - 1)
+        members = blocks[here, block.squeeze(1)]
+        member = inverse_cdf(members, uniforms[:, 2 * count + i, None]).clamp(max=width - 1)
+        token = block * width + member
+        left.scatter_(1, token, 0.0)
+        totals.scatter_(1, block, members.scatter_(1, member, 0.0).sum(-1, keepdim=True))
+        tokens.append(token)
         times.append(time)
-    return torch.stack(tokens, 1), torch.stack(times, 1)
+    return torch.cat(tokens, 1), torch.stack(times, 1)
+
+
+def _block_width(size: int) -> int:
+    """About sqrt(size); a divisor if there is one, so that no padding is needed."""
+    root = max(1, int(size**0.5))
+    return next((width for width in range(root, 2 * root) if size % width == 0), root)

@@ -13,19 +13,23 @@ class DgMarkConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     prf: Literal["hmac", "official"] = Field(
-        "hmac", description="Parity bit of a token. hmac: a secret, exactly balanced one. official: its id mod 2, no key."
+        "hmac",
+        description="Parity bit of a token. hmac: a secret, exactly balanced one. official: its id mod 2, no key.",
     )
-    beam: int = Field(10, ge=1, description="Positions that are looked ahead at in a step; 1: best reward, no look-ahead.")
+    beam: int = Field(
+        10, ge=1, description="Positions that are looked ahead at in a step; 1: best reward, no look-ahead."
+    )
     candidates: Literal["two_stage", "multinomial"] = Field(
         "two_stage",
-        description="Token drawn for a position. two_stage: as in the DenMark runs, see `candidate_top_k`. multinomial: "
-        "one draw at the run's temperature. At temperature 0 both take the most likely token.",
+        description="Token drawn for a position. two_stage: as in the DenMark runs, see `candidate_top_k`. "
+        "multinomial: one draw at the run's temperature. At temperature 0 both take the most likely token.",
     )
     candidate_top_k: int = Field(
         10, ge=1, description="two_stage: noise at the run's temperature keeps this many tokens, a draw at 1 takes one."
     )
     reward: Literal["probability", "margin", "entropy"] = Field(
-        "probability", description="What ranks positions: the candidate's probability, the margin, or minus the entropy."
+        "probability",
+        description="What ranks positions: the candidate's probability, the margin, or minus the entropy.",
     )
     fallback: Literal["best_reward", "look_ahead"] = Field(
         "best_reward",

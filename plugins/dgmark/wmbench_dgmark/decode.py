@@ -1,8 +1,8 @@
 """Marking: among the open positions, one whose candidate token has the parity of its place is filled first.
 
-Token probabilities are never changed. With a beam, the best positions are filled for trial, and the one after which most
-of the remaining candidates of the block fit is filled for good. All trials of all rows are one batched look-ahead, and
-the winner's forward is the next step's base forward: a step costs at most `beam` forwards after the first.
+Token probabilities are never changed. With a beam, the best positions are filled for trial, and the one after which
+most of the remaining candidates of the block fit is filled for good. All trials of all rows are one batched look-ahead,
+and the winner's forward is the next step's base forward.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from wmbench_dgmark.detect import DgMarkDetector
 from wmbench_dgmark.parity import Bits, fits
 
 Floats = npt.NDArray[np.float64]
+_SAMPLED_TOGETHER = 2**20
+"""Logits that are sampled in one call."""
 
 
 class DgMark(DgMarkDetector):
@@ -75,47 +77,53 @@ class DgMark(DgMarkDetector):
     def _best_after_lookahead(
         self, step: Step, cells: Cells, tokens: IntArray, beams: Sequence[IntArray], bits: Bits
     ) -> list[int]:
-        """The cell of each beam after which most other candidates of the row fit; the larger reward breaks ties."""
-        trials = [i for beam in beams if len(beam) > 1 for i in beam.tolist()]
-        lanes = [lane for beam in beams if len(beam) > 1 for lane in range(len(beam))]
-        counts = dict(zip(trials, self._fitting_after(step, cells, tokens, trials, lanes, bits), strict=True))
+        """The cell of each beam after which most other candidates of its row fit; the larger reward breaks ties."""
+        trials = []
+        for beam in beams:
+            if len(beam) > 1:
+                trials += [_Trial(step, cells, tokens, i, lane) for lane, i in enumerate(beam.tolist())]
+        counts = self._fitting_after(step, trials, bits)
         # Beams are sorted by reward, and max takes the first of equals.
         return [max(beam.tolist(), key=lambda i: counts.get(i, 0)) for beam in beams]
 
-    def _fitting_after(
-        self, step: Step, cells: Cells, tokens: IntArray, trials: list[int], lanes: list[int], bits: Bits
-    ) -> list[int]:
-        """For every trial: how many of the row's other open cells get a candidate that fits, under fresh noise."""
+    def _fitting_after(self, step: Step, trials: Sequence[_Trial], bits: Bits) -> dict[int, int]:
+        """By the trial's cell: how many of the row's other open cells get a candidate that fits, under fresh noise."""
+        counts: dict[int, int] = {}
         if not trials:
-            return []
-        rows, columns = cells.rows[trials].tolist(), cells.columns[trials]
-        edits = [Edit(r, columns[t : t + 1], tokens[i : i + 1]) for t, (i, r) in enumerate(zip(trials, rows, strict=True))]
-        others = [step.plans[r].scope for r in rows]
-        others = [scope[scope != column] for scope, column in zip(others, columns, strict=True)]
-        endings = list(step.engine.backbone.eos_ids)
-        counts = [0] * len(trials)
-        ahead = step.lookahead(edits).logits(others)
-        for members, logits in _joined(ahead, max(1, step.engine.logit_rows // 4)):
-            draws = [
-                step.rows[rows[t]].uniforms(
-                    "dgmark look-ahead", (len(others[t]), uniforms_needed(self._top_k)), lanes[t]
-                )
-                for t in members
-            ]
-            u = torch.from_numpy(np.concatenate(draws)).to(logits.device)
+            return counts
+        ahead = step.lookahead([trial.edit for trial in trials]).logits([trial.others for trial in trials])
+        width, endings = uniforms_needed(self._top_k), list(step.engine.backbone.eos_ids)
+        for members, logits in _joined(ahead):
+            asked = [trials[t] for t in members]
+            u = torch.from_numpy(np.concatenate([trial.uniforms(width) for trial in asked])).to(logits.device)
             drawn = draw_candidates(logits, u, step.decoding, self._top_k).cpu().numpy()
-            useful = fits(bits, drawn, np.concatenate([others[t] for t in members])) & ~np.isin(drawn, endings)
-            for t, part in zip(members, np.split(useful, np.cumsum([len(others[t]) for t in members])[:-1]), strict=True):
-                counts[t] = int(part.sum())
+            useful = fits(bits, drawn, np.concatenate([trial.others for trial in asked])) & ~np.isin(drawn, endings)
+            ends = np.cumsum([len(trial.others) for trial in asked])
+            counts |= {trial.cell: int(part.sum()) for trial, part in zip(asked, np.split(useful, ends), strict=False)}
         return counts
 
 
-def _joined(parts: Iterator[tuple[int, Tensor]], most: int) -> Iterator[tuple[list[int], Tensor]]:
-    """Neighbouring parts as one tensor of about `most` rows: sampling in many small calls would cost more."""
+class _Trial:
+    """A cell filled for trial."""
+
+    def __init__(self, step: Step, cells: Cells, tokens: IntArray, cell: int, lane: int) -> None:
+        r, here = int(cells.rows[cell]), slice(cell, cell + 1)
+        self.cell, self.lane, self.row = cell, lane, step.rows[r]
+        self.edit = Edit(r, cells.columns[here], tokens[here])
+        scope = step.plans[r].scope
+        self.others = scope[scope != cells.columns[cell]]
+
+    def uniforms(self, width: int) -> Floats:
+        """Noise of its own [other cells, width]."""
+        return self.row.uniforms("dgmark look-ahead", (len(self.others), width), self.lane)
+
+
+def _joined(parts: Iterator[tuple[int, Tensor]]) -> Iterator[tuple[list[int], Tensor]]:
+    """Neighbouring parts as one tensor: large enough for few calls, small enough for the processor's cache."""
     members: list[int] = []
     tensors: list[Tensor] = []
     for member, tensor in parts:
-        if tensors and sum(map(len, tensors)) + len(tensor) > most:
+        if tensors and sum(t.numel() for t in tensors) + tensor.numel() > _SAMPLED_TOGETHER:
             yield members, torch.cat(tensors)
             members, tensors = [], []
         members.append(member)

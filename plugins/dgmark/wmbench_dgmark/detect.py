@@ -60,16 +60,17 @@ class DgMarkDetector:
     @hookimpl
     def score(self, features: Features, key: SecretKey | None, context: TextContext) -> Views:
         bits, config = token_bits(self.config.prf, key, self._size), self.config
+        view: str = config.statistic
         # The first token is taken for column 0; with another start all z would only change their sign.
         fitting = [fits(bits, ids, np.arange(len(ids))) for ids in map(features.of, range(len(features)))]
-        if config.statistic == "global":
+        if view == "global":
             scores = [abs(global_z(flags)) for flags in fitting]
         else:
             scores = [windowed_score(flags, config.window) for flags in fitting]
         evidence = None
         if context.evidence:
-            evidence = tuple({config.statistic: _windows(flags, config.window)} for flags in fitting)
-        return Views((config.statistic,), np.array(scores, dtype=np.float64).reshape(-1, 1), evidence)
+            evidence = tuple({view: _windows(flags, config.window)} for flags in fitting)
+        return Views((view,), np.array(scores, dtype=np.float64).reshape(-1, 1), evidence)
 
     @hookimpl
     def detect(self, views: Views, context: TextContext) -> list[Verdict] | None:

@@ -25,7 +25,8 @@ def token_bits(prf: Literal["hmac", "official"], key: SecretKey | None, size: in
         return (ids % 2).astype(np.int8)
     if key is None:
         raise ConfigError(
-            "DGMark needs a key", hint="make one with `wmbench key new`, or set prf=official for the published id parity"
+            "DGMark needs a key",
+            hint="make one with `wmbench key new`, or set prf=official for the published id parity",
         )
     bits = np.zeros(size, dtype=np.int8)
     bits[np.argsort(key.token_prf("dgmark", 1, "parity")(ids))[: size // 2]] = 1

@@ -67,7 +67,10 @@ class GreenDetector:
     def score(self, features: Features, key: SecretKey | None, context: TextContext) -> Views:
         """One view: z, or -ln p when `p_value` is exact. All texts are coloured in one call."""
         is_green = green_matrix(self.config, self.size, key)
-        parts = [scored_positions(features.of(i).astype(np.int64), self.config.convolution_kernel) for i in range(len(features))]
+        parts = [
+            scored_positions(features.of(i).astype(np.int64), self.config.convolution_kernel)
+            for i in range(len(features))
+        ]
         scored = np.array([len(positions) for positions, _ in parts], dtype=np.int64)
         if not scored.sum():
             green = np.zeros(0, dtype=bool)
@@ -107,9 +110,7 @@ class GreenDetector:
             p = float(np.clip(np.exp(-score), SMALLEST_P, 1.0))
             evidence = views.evidence[i][views.names[0]] if views.evidence is not None else ()
             method = "exact binomial over distinct n-grams"
-            verdicts.append(
-                Verdict(p, score, p <= context.alpha, context.alpha, views.names[0], method, evidence)
-            )
+            verdicts.append(Verdict(p, score, p <= context.alpha, context.alpha, views.names[0], method, evidence))
         return verdicts
 
     @hookimpl(wrapper=True, specname="detect")

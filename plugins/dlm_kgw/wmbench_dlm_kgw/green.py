@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -28,22 +29,25 @@ def signed_splitmix(keys: Ids) -> IntArray:
     for which numpy warns of the intended overflow."""
     z = keys + np.int64(0x9E3779B97F4A7C15 - 2**64)
     for shift, factor in _STEPS:
-        z = (z ^ (z >> shift)) * np.int64(factor - 2**64)
-    mixed: IntArray = z ^ (z >> 31)
-    return mixed
+        z ^= z >> shift
+        z *= np.int64(factor - 2**64)
+    z ^= z >> 31
+    return z
 
 
-def official_uniforms(hashes: Ids, tokens: Ids, stride: int) -> npt.NDArray[np.float64]:
-    """The published numbers in [0, 1). `stride` is the number of hashes, context size times V."""
+def official_words(hashes: Ids, tokens: Ids, stride: int) -> IntArray:
+    """The published 53 random bits of each pair. `stride` is the number of hashes, context size times V."""
     mixed = signed_splitmix(np.asarray(hashes, np.int64) + np.asarray(tokens, np.int64) * stride + _SALT)
-    return (mixed & (2**53 - 1)) * 2.0**-53
+    mixed &= 2**53 - 1
+    return mixed
 
 
 def green_matrix(config: DlmKgwConfig, size: int, key: SecretKey | None) -> GreenMatrix:
     """Colours for a vocabulary of `size` tokens."""
     if config.prf == "official":
         stride = len(config.convolution_kernel) * size
-        return lambda hashes, tokens: official_uniforms(hashes, tokens, stride) < config.gamma
+        limit = math.ceil(config.gamma * 2.0**53)  # word / 2^53 < gamma, among integers: the scaling is exact
+        return lambda hashes, tokens: official_words(hashes, tokens, stride) < limit
     if key is None:
         raise ConfigError("dlm_kgw needs a secret key", hint="make one with `wmbench key new`, or set prf=official")
     prf = key.token_prf("dlm_kgw", 1, "green")

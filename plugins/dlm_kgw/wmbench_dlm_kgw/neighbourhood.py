@@ -52,7 +52,7 @@ class Neighbourhood:
 def reach(kernel: tuple[int, ...], rounds: int) -> IntArray:
     """Relative columns on which the boost of column 0 depends.
 
-    It depends on the tokens s = 0 and s = -o (of whose context column 0 is a part), and on all of their contexts s + o'.
+    It depends on the tokens s = 0 and s = -o (column 0 is part of their context), and on all of their contexts s + o'.
     Every further round depends on neighbours of neighbours.
     """
     coloured = {0, *(-offset for offset in kernel)}
@@ -75,7 +75,7 @@ def neighbourhood(step: Step, kernel: tuple[int, ...], rounds: int) -> Neighbour
         columns = columns[(columns >= 0) & (columns < row.length)]
         ids = row.canvas[columns]
         is_masked = (ids == row.mask_id) & (columns >= row.start)
-        known = ~is_masked | (columns < step.engine.window_end(row, step.plans[r].scope))
+        known = ~is_masked | (columns < step.visible_end(r))
         codes.append(r * _ROW_STRIDE + columns[known])
         tokens.append(ids[known])
         masked.append(is_masked[known])

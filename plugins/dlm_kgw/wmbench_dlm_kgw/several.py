@@ -56,9 +56,9 @@ class MinLaw:
         return -np.diff(self._survival.prod(1), axis=1, prepend=1.0)
 
     def backward(self, j: int, gradient: Floats) -> Floats:
-        """More mass at rank r lowers S_j(i), hence P(min > i), at all i >= r; and law[h] = P(min > h-1) - P(min > h)."""
+        """More mass at rank r lowers S_j(i) and P(min > i) for all i >= r; and law[h] = P(min > h-1) - P(min > h)."""
         others = np.delete(self._survival, j, axis=1).prod(1)
-        by_tail = -np.diff(gradient, axis=1, append=0.0) * others  # -dJ/dS_j(i), with law[i+1] and law[i] both moved
+        by_tail = -np.diff(gradient, axis=1, append=0.0) * others  # -dJ/dS_j(i): it moves law[i] and law[i+1]
         by_rank = by_tail[:, ::-1].cumsum(1)[:, ::-1]
         return by_rank[:, self._ranks]
 

@@ -36,38 +36,35 @@ class TopTokens:
 
     ids: IntArray
     """[n, k]"""
-    odds: Floats
-    """[n, k + 1] probabilities up to a factor per row; the last column is the sum of all other tokens."""
+    law: Floats
+    """[n, k + 1] their probabilities; the last column is the sum of all other tokens."""
 
     @classmethod
     def of(cls, logits: Tensor, k: int, temperature: float) -> TopTokens:
         """Of softmax(logits / T), logits [n, V]."""
-        values, ids = top_k(logits, k)
-        best = values[:, :1]
-        # Summed by numpy: on two threads torch splits the sum of a single row, which is then not bit-equal in a batch.
-        total = ((logits - best) / temperature).exp_().cpu().numpy().sum(-1).astype(np.float64)
-        odds = np.exp((values - best).cpu().numpy().astype(np.float64) / temperature)
-        others = np.maximum(total - odds.sum(-1), 0.0)
-        return cls(ids.cpu().numpy(), np.concatenate([odds, others[:, None]], axis=1))
+        ids = top_k(logits, k)
+        top = (logits / temperature).softmax(-1).gather(1, ids).cpu().numpy().astype(np.float64)
+        others = np.maximum(1.0 - top.sum(-1, keepdims=True), 0.0)
+        return cls(ids.cpu().numpy(), np.concatenate([top, others], axis=1))
 
-    def probabilities(self, tilt: Floats | float = 0.0) -> Floats:
-        """[n, k + 1] after multiplying the odds by exp(tilt) [n, k + 1]."""
-        weights = self.odds * np.exp(tilt)
-        normalised: Floats = weights / weights.sum(-1, keepdims=True)
-        return normalised
+    def boosted(self, boost: Floats, temperature: float) -> Floats:
+        """Probabilities [n, k + 1] after adding to the logits. Boosts are not negative, so the top k stay the top k."""
+        weights = self.law * np.exp((boost - boost.max(-1, keepdims=True)) / temperature)
+        law: Floats = weights / weights.sum(-1, keepdims=True)
+        return law
 
 
-def top_k(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """torch.topk along the last axis of [n, V], in two stages: the k largest are in the k blocks of largest maxima."""
+def top_k(logits: Tensor, k: int) -> Tensor:
+    """Ids [n, k] of the largest of [n, V], in two stages: they lie in the k blocks with the largest maxima."""
     blocks, size = logits.shape[1] // _BLOCK, logits.shape[1]
     if blocks <= 2 * k:
-        return logits.topk(min(k, size), dim=-1)
-    maxima = logits[:, : blocks * _BLOCK].unflatten(1, (blocks, _BLOCK)).amax(-1)
-    columns = (maxima.topk(k, dim=-1).indices[:, :, None] * _BLOCK + torch.arange(_BLOCK, device=logits.device)).flatten(1)
+        return logits.topk(min(k, size), dim=-1).indices
+    maxima = logits[:, : blocks * _BLOCK].reshape(len(logits), blocks, _BLOCK).amax(-1)
+    inside = torch.arange(_BLOCK, device=logits.device)
+    columns = (maxima.topk(k, dim=-1).indices[:, :, None] * _BLOCK + inside).flatten(1)
     rest = torch.arange(blocks * _BLOCK, size, device=logits.device).expand(len(logits), -1)
     columns = torch.cat([columns, rest], dim=1)
-    values, index = logits.gather(1, columns).topk(k, dim=-1)
-    return values, columns.gather(1, index)
+    return columns.gather(1, logits.gather(1, columns).topk(k, dim=-1).indices)
 
 
 class SingleContext:
@@ -83,17 +80,13 @@ class SingleContext:
         """Logits [open, width] of the open cells, boosted, from those of the masked cells [masked, width]."""
         opened = np.searchsorted(cells.masked, cells.open)
         top = TopTokens.of(logits[:, : self.size], self.config.topk, temperature)
-        base = top.probabilities()
-        boost = np.zeros_like(base)
+        law = top.law
         for _ in range(self.config.n_iter - 1):
-            alpha = self.alpha(cells, cells.masked, top.ids, top.probabilities(boost / temperature))
-            boost = boosts(alpha, base, self.config, temperature)
-        alpha = self.alpha(cells, cells.open, top.ids, top.probabilities(boost / temperature))
-        boost = boosts(alpha, base[opened], self.config, temperature)[:, :-1]
-        device = logits.device
-        return logits[torch.from_numpy(opened).to(device)].scatter_add_(
-            1, torch.from_numpy(top.ids[opened]).to(device), torch.from_numpy(boost).to(device, logits.dtype)
-        )
+            boost = boosts(self.alpha(cells, cells.masked, top.ids, law), top.law, self.config, temperature)
+            law = top.boosted(boost, temperature)
+        boost = boosts(self.alpha(cells, cells.open, top.ids, law), top.law[opened], self.config, temperature)
+        rows, ids, added = (torch.from_numpy(x).to(logits.device) for x in (opened, top.ids[opened], boost[:, :-1]))
+        return logits.index_select(0, rows).scatter_add_(1, ids, added.to(logits.dtype))
 
     def alpha(self, cells: Neighbourhood, targets: IntArray, top_ids: IntArray, masked_law: Floats) -> Floats:
         """Gradients [targets, k + 1] at the targets' top k tokens (and zero for the others)."""
@@ -133,7 +126,7 @@ class SingleContext:
 
 
 def _add_by_target(alpha: Floats, targets: IntArray, terms: Floats) -> None:
-    """alpha[targets] += terms, for ascending targets that may repeat (numpy's `add.at` is ten times slower)."""
+    """alpha[targets] += terms, for ascending targets that may repeat."""
     if len(targets):
-        starts = np.flatnonzero(np.diff(targets, prepend=-1))
+        starts = np.concatenate([[0], 1 + np.flatnonzero(targets[1:] != targets[:-1])])
         alpha[targets[starts]] += np.add.reduceat(terms, starts, axis=0)

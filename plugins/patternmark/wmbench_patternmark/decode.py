@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from wmbench.runtime.step import Step
 
 
+def favour(logits: Tensor, colour_of: Tensor, keys: Tensor, delta: float) -> Tensor:
+    """Logits [n, width], with delta added where the colour [V] of a token is the key [n] of the position."""
+    # Ids beyond the tokenizer have the colour -1, which is no key's.
+    colours = pad(colour_of, (0, logits.shape[1] - len(colour_of)), value=-1)
+    return logits + delta * (colours == keys[:, None])
+
+
 class PatternMark(PatternDetector):
     """The scheme. Built without a key it can still detect: `score` is handed one."""
 
@@ -44,10 +51,8 @@ class PatternMark(PatternDetector):
         for r, row in enumerate(step.rows):
             mine = step.open.rows == r
             keys[mine] = self._keys(row)[step.open.columns[mine]]
-        # Ids beyond the tokenizer have the colour -1, which is no key's.
-        colour_of = pad(self.colour_of.to(logits.device), (0, logits.shape[1] - self.size), value=-1)
-        favoured = colour_of == torch.from_numpy(keys).to(logits.device)[:, None]  # [open cells, width]
-        return step.commit(logits + self.config.delta * favoured)
+        colour_of, key_colours = (x.to(logits.device) for x in (self.colour_of, torch.from_numpy(keys)))
+        return step.commit(favour(logits, colour_of, key_colours, self.config.delta))
 
     def _keys(self, row: Row) -> IntArray:
         """The sample's key colours [canvas], prompt included."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from collections.abc import Generator
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt

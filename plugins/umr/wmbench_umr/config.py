@@ -13,7 +13,8 @@ class UmrConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     prf: Literal["hmac", "official"] = Field(
-        "hmac", description="Bitmap of token pairs. hmac: from the secret key. official: from `official_key`, as published."
+        "hmac",
+        description="Bitmap of token pairs. hmac: from the secret key. official: from `official_key`, as published.",
     )
     official_key: int = Field(42, ge=0, description="The published constant key, for `prf: official` only.")
     message: str = Field("1001", pattern="^[01]{1,64}$", description="Bits that the text carries.")
@@ -24,7 +25,9 @@ class UmrConfig(BaseModel):
     )
     regret: bool = Field(True, description="Mask tokens again, once, that miss although both neighbours are filled.")
     candidates: int = Field(
-        64, ge=2, description="Best tokens of a position that modulation may choose from (official: one bitmap row each)."
+        64,
+        ge=2,
+        description="Best tokens of a position that modulation may choose from (official: one bitmap row each).",
     )
     scored_tokens: int | None = Field(
         300, ge=2, description="The detector reads this many tokens of a text; None: all of them."

@@ -1,7 +1,7 @@
 """Marking: the native policy chooses positions and tokens; then tokens beside filled cells are chosen again.
 
-Positions and confidences never see the mark. A cell with a filled neighbour (a stable context) takes the best token after
-modulation; a cell without one keeps its own token and may regret it later (`regret.py`).
+Positions and confidences never see the mark. A cell with a filled neighbour (a stable context) takes the best token
+after modulation; a cell without one keeps its own token and may regret it later (`regret.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from wmbench import hookimpl
+from wmbench.runtime.row import Row
 from wmbench.runtime.sampling import confidence, draw_tokens
 from wmbench.runtime.step import Cells, Step
 from wmbench.types import Commit, IntArray, Sample, SchemeContext
@@ -60,7 +61,8 @@ class Umr(UmrDetector):
             np.setdiff1d(plan.scope, native.columns[native.rows == r]) if row.state.due else np.empty(0, dtype=np.int64)
             for r, (row, plan) in enumerate(zip(step.rows, step.plans, strict=True))
         ]
-        ranked = step.decoding.positions in ("low_confidence", "margin", "entropy") and step.decoding.schedule != "origin"
+        decoding = step.decoding
+        ranked = decoding.schedule != "origin" and decoding.positions not in ("random", "left_to_right")
         if not ranked:  # chosen before any logits, as the native positions are
             free = [self._any_of(step, r, columns) for r, columns in enumerate(free)]
         cells = Cells.ragged(free)
@@ -68,7 +70,6 @@ class Umr(UmrDetector):
             return cells, np.empty(0, dtype=np.int64)
         logits = _base_logits(step, cells)
         u = torch.from_numpy(step.cell_uniforms("token", cells)).to(logits.device)  # the native policy's own draws
-        decoding = step.decoding
         tokens = draw_tokens(logits, u, decoding.temperature, decoding.top_k, decoding.top_p)
         if not ranked:
             return cells, tokens.cpu().numpy()
@@ -97,36 +98,28 @@ class Umr(UmrDetector):
         """
         candidates, p = self._best_scores(step, cells, drawn)
         p = np.where(np.isin(candidates, self._special), 0.0, p)
-        tokens = drawn.copy()
-        controlled = np.zeros(len(cells), dtype=bool)
+        tokens, controlled = drawn.copy(), np.zeros(len(cells), dtype=bool)
         canvases = [row.canvas.copy() for row in step.rows]
-        filled = [_filled(canvas, row.masked) for canvas, row in zip(canvases, step.rows, strict=True)]
-        follows = np.diff(cells.columns, prepend=-2) == 1
-        follows &= np.diff(cells.rows, prepend=-1) == 0
-        rank = np.zeros(len(cells), dtype=np.int64)  # place in a run of neighbouring cells
-        for i in np.flatnonzero(follows):
-            rank[i] = rank[i - 1] + 1
-        for place in range(int(rank.max()) + 1):
-            now = np.flatnonzero(rank == place)
-            weights = p[now]
-            sides = [(-1, True), (1, False)] if self.config.strategy == "bidirectional" else [(-1, True)]
-            for offset, is_left in sides:
-                known, neighbour = _neighbours(cells, now, offset, canvases, filled)
-                if known.any():
-                    at, beside = candidates[now][known], neighbour[known, None]
-                    green = bitmap.hits(beside, at) if is_left else bitmap.hits(at, beside)
-                    weights[known] = modulated(weights[known], green, self.config.delta)
-                    controlled[now] |= known
-            replace = controlled[now] & ~np.isin(drawn[now], self._special)
-            tokens[now[replace]] = candidates[now[replace], weights[replace].argmax(axis=1)]
-            for i in now.tolist():
+        filled = [_filled(row) for row in step.rows]
+        place = _places_in_runs(cells)
+        for now in (np.flatnonzero(place == at) for at in range(int(place.max()) + 1)):
+            weights, choice = p[now], candidates[now]
+            for side in (-1, 1) if self.config.strategy == "bidirectional" else (-1,):
+                known, neighbour = _neighbours(cells, now, side, canvases, filled)
+                beside, at_cell = neighbour[known, None], choice[known]
+                green = bitmap.hits(beside, at_cell) if side < 0 else bitmap.hits(at_cell, beside)
+                weights[known] = modulated(weights[known], green, self.config.delta)
+                controlled[now] |= known
+            replaced = controlled[now] & ~np.isin(drawn[now], self._special)
+            tokens[now[replaced]] = choice[replaced, weights[replaced].argmax(axis=1)]
+            for i in now:
                 canvases[cells.rows[i]][cells.columns[i]] = tokens[i]
                 filled[cells.rows[i]][cells.columns[i]] = True
         return tokens, controlled
 
     def _best_scores(self, step: Step, cells: Cells, drawn: IntArray) -> tuple[IntArray, np.ndarray]:
         """The best tokens [n, candidates] of every cell under the noise that made the native policy draw its token."""
-        logits = _base_logits(step, cells)[:, : self._size]  # ids beyond the tokenizer are banned, and not in the bitmap
+        logits = _base_logits(step, cells)[:, : self._size]  # ids beyond the tokenizer are banned
         width = logits.shape[1] + 1 if step.decoding.temperature > 0 else 0
         noise = [
             step.rows[r].uniforms("umr noise", width, lane=column)
@@ -176,10 +169,19 @@ def _base_logits(step: Step, cells: Cells) -> Tensor:
     return logits
 
 
-def _filled(canvas: IntArray, masked: IntArray) -> Flags:
-    flags = np.ones(len(canvas), dtype=bool)
-    flags[masked] = False
+def _filled(row: Row) -> Flags:
+    flags = np.ones(row.length, dtype=bool)
+    flags[row.masked] = False
     return flags
+
+
+def _places_in_runs(cells: Cells) -> IntArray:
+    """The place of each cell in its run of neighbouring cells; cells are sorted by row and column."""
+    places = np.zeros(len(cells), dtype=np.int64)
+    follows = (np.diff(cells.columns) == 1) & (np.diff(cells.rows) == 0)
+    for i in np.flatnonzero(follows) + 1:
+        places[i] = places[i - 1] + 1
+    return places
 
 
 def _neighbours(

@@ -37,7 +37,9 @@ def message_votes(hits: Flags, bit_index: AnyArray, targets: Flags, length: int)
 
 def recovered_bits(votes: IntArray) -> list[int]:
     """The majority at every bit; NO_VOTE or TIE where there is none."""
-    return [NO_VOTE if not zeros + ones else TIE if zeros == ones else int(ones > zeros) for zeros, ones in votes.tolist()]
+    undecided = np.where(votes.sum(axis=1) == 0, NO_VOTE, TIE)
+    majority = np.where(votes[:, 0] == votes[:, 1], undecided, votes[:, 1] > votes[:, 0])
+    return [int(bit) for bit in majority]
 
 
 class UmrDetector:

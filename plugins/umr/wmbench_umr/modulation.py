@@ -30,10 +30,10 @@ def modulated(p: Floats, green: npt.NDArray[np.bool_], delta: float) -> Floats:
 def best_scores(
     logits: Tensor, winners: Tensor, uniforms: Tensor, decoding: Decoding, count: int
 ) -> tuple[Tensor, Tensor]:
-    """Tokens and softmax(y) [n, count] of the largest y = logits + T * Gumbel, given that `winners` [n] have the largest.
+    """Tokens and softmax(y) [n, count] of the largest y = logits + T * Gumbel, given that `winners` [n] have the best.
 
-    In terms of a race (y = -T ln(arrival), token v arrives at E_v / p_v): the winner of a race with p = softmax(logits /
-    T) arrives after one exponential, and any other token E_v / p_v later. So tokens that the native policy has drawn
+    In terms of a race (y = -T ln(arrival), token v arrives at E_v / p_v with p = softmax(logits / T)): the winner
+    arrives after one exponential, and any other token E_v / p_v later. So tokens that the native policy has drawn
     already get the noise that belongs to them. `uniforms`: [n, V + 1]. At temperature 0 there is no noise.
     """
     count = min(count, logits.shape[1])

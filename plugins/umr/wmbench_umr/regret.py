@@ -69,17 +69,20 @@ class Regret:
         # Only candidates that were queued before this step may use its extra slot.
         queue = sorted((c for c in kept if kept[c].valid), key=lambda c: (-kept[c].misses, c)) if self.due else []
         column = queue[0] if queue else None
-        counted = replace(
-            self, re_green_count=self.re_green_count + sum(standing[c].misses == 0 for c in second_try)
-        )
+        counted = replace(self, re_green_count=self.re_green_count + sum(standing[c].misses == 0 for c in second_try))
+        if column is None and block_is_full:
+            return replace(counted, cw_map={}, closing=False), None  # the next block begins without candidates
         if column is None:
-            # A full block is left behind with its candidates.
-            return replace(counted, cw_map={} if block_is_full else kept | new, closing=self.closing and not block_is_full), None
-        del kept[column]
+            return replace(counted, cw_map=kept | new), None
+        left = {
+            c: replace(candidate, waiting=candidate.waiting or abs(c - column) == 1)  # its neighbours wait for it
+            for c, candidate in (kept | new).items()
+            if c != column
+        }
         return (
             replace(
                 counted,
-                cw_map=kept | new,
+                cw_map=left,
                 cw_history=self.cw_history | {column},
                 closing=block_is_full,
                 roll_back_times=self.roll_back_times + 1,
@@ -89,7 +92,11 @@ class Regret:
 
 
 def judge(
-    canvases: Sequence[IntArray], masked: Sequence[IntArray], columns: Sequence[Sequence[int]], bitmap: Bitmap, mute: IntArray
+    canvases: Sequence[IntArray],
+    masked: Sequence[IntArray],
+    columns: Sequence[Sequence[int]],
+    bitmap: Bitmap,
+    mute: IntArray,
 ) -> list[dict[int, Candidate]]:
     """The standing of some filled columns of every canvas; `mute` are special ids, whose pairs are not in the text.
 
@@ -105,7 +112,7 @@ def judge(
     open_cells = [set(m.tolist()) for m in masked]
     filled = [(r, c, left) for r, c, left in pairs if left not in open_cells[r] and left + 1 not in open_cells[r]]
     ids = np.array([canvases[r][left : left + 2] for r, _, left in filled], dtype=np.int64).reshape(-1, 2)
-    missed = ~bitmap.hits(ids[:, 0], ids[:, 1]) & ~np.isin(ids, mute).any(axis=1) if len(ids) else []
+    missed = ~bitmap.hits(ids[:, 0], ids[:, 1]) & ~np.isin(ids, mute).any(axis=1)
     misses: dict[tuple[int, int], int] = {}
     for (r, c, _), miss in zip(filled, missed, strict=True):
         misses[r, c] = misses.get((r, c), 0) + bool(miss)

@@ -1,4 +1,4 @@
-"""Stage 3: attack every sample in every chosen way, one file per attack. An item that fails says why."""
+"""Stage 4: attack every kept sample in every chosen way, one file per attack. An item that fails says why."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import time
 from itertools import islice
 
 from wmbench.bench.disk import make_folder
+from wmbench.bench.jsonl import Record
 from wmbench.bench.plan import Resolved
 from wmbench.bench.stages.base import Run, Tally, finished_items
+from wmbench.bench.textset import kept_samples
 from wmbench.run_hooks import RunHooks
 from wmbench.types import AttackContext, AttackInfo, AttackInput
 
@@ -29,16 +31,19 @@ class AttackStage:
     def tallies(self, run: Run) -> dict[str, Tally]:
         counts = {}
         for attack in run.plan.attacks:
-            records = finished_items(run.store.attacked(attack.label), (sample.id for sample in run.samples))
+            kept = {sample["id"] for sample in kept_samples(run)}
+            records = [record for record in self._finished(run, attack) if record["id"] in kept]
             failed = sum(record["error"] is not None for record in records)
-            counts[f"attacked/{attack.label}"] = Tally(len(run.samples), len(records), failed)
+            counts[f"attacked/{attack.label}"] = Tally(len(kept), len(records), failed)
         return counts
 
+    def _finished(self, run: Run, attack: Resolved[AttackInfo]) -> list[Record]:
+        """Also those of samples that the present filters drop: other filters may have kept them."""
+        return finished_items(run.store.attacked(attack.label), (sample.id for sample in run.samples))
+
     def _missing(self, run: Run, attack: Resolved[AttackInfo]) -> list[AttackInput]:
-        records = finished_items(run.store.attacked(attack.label), (sample.id for sample in run.samples))
-        done = {record["id"] for record in records}
-        samples = run.store.samples.read(repair=True)
-        return [AttackInput(s["id"], s["text"], s["prompt"]) for s in samples if s["id"] not in done]
+        done = {record["id"] for record in self._finished(run, attack)}
+        return [AttackInput(s["id"], s["text"], s["prompt"]) for s in kept_samples(run) if s["id"] not in done]
 
     def _attack(self, run: Run, attack: Resolved[AttackInfo], missing: list[AttackInput]) -> None:
         file = run.store.attacked(attack.label)

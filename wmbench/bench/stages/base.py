@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from wmbench.bench.jsonl import JsonlFile, Record
@@ -13,13 +14,15 @@ from wmbench.types import Sample
 
 if TYPE_CHECKING:
     from wmbench.bench.build import Builder
+    from wmbench.bench.detector import Detector
+    from wmbench.bench.nulls import NullLibrary, NullSpec
     from wmbench.bench.plan import RunPlan
     from wmbench.bench.store import RunStore
     from wmbench.observers import ProgressObserver
     from wmbench.runtime.backbone import Backbone
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Run:
     """One run in progress: its plan, its folder and what has been loaded for it."""
 
@@ -35,6 +38,29 @@ class Run:
     trace: bool
     note: Callable[[str], None]
     """Tells the user something, on one line."""
+    clean: Run | None = None
+    """The control of the same comparison, whose clean texts are a null family."""
+
+    @cached_property
+    def detector(self) -> Detector | None:
+        """None for a scheme that has none; its run ends with the attacks."""
+        from wmbench.bench.detector import Detector
+
+        detector = Detector(self.plan, self.builder, self.backbone.codec)
+        return detector if detector.exists else None
+
+    @cached_property
+    def nulls(self) -> list[NullSpec]:
+        """The first one calibrates."""
+        from wmbench.bench.nulls import NullSpec
+
+        return NullSpec.all_of(self.plan, self.backbone.codec)
+
+    @cached_property
+    def library(self) -> NullLibrary:
+        from wmbench.bench.nulls import NullLibrary
+
+        return NullLibrary.beside(self.plan.config.output, self.builder, self.note)
 
     @property
     def threads(self) -> int:

@@ -37,8 +37,8 @@ class BackboneRecipe(BaseModel):
     mlp_width: int = 512
     answer_tokens: int = 300
     batch_size: int = 10
-    steps: int = 1500
-    matrix_learning_rate: float = Field(6e-3, description="Of the trunk's matrices (Muon).")
+    steps: int = 2400
+    matrix_learning_rate: float = Field(8e-3, description="Of the trunk's matrices (Muon).")
     learning_rate: float = Field(3e-3, description="Of embeddings, norms and the output bias (AdamW).")
     warmup_steps: int = 20
     weight_decay: float = 0.01
@@ -46,7 +46,7 @@ class BackboneRecipe(BaseModel):
     average_decay: float = Field(0.99, description="Exponential moving average of the weights that are shipped.")
     seed: int = 7
     checkpoint_every: int = 50
-    evaluate_every: int = 200
+    evaluate_every: int = 400
 
 
 class BackboneTrainer:

@@ -3,7 +3,7 @@
 Block diffusion in one forward: a clean and a noised copy of each answer, attended so that every block is predicted from
 its own noised tokens and the clean blocks before it. A mask carries no content, so a small model that only ever
 predicts masks stays at unigram level for a long time (measured: 0.7 million tokens); next-token prediction, where every
-position carries loss, gets it off the ground, so early batches are causal.
+position carries loss, gets it off the ground, so the first batches are causal.
 """
 
 from __future__ import annotations
@@ -32,11 +32,9 @@ copy, which then carries a next-token loss at no extra cost of the trunk."""
 
 def layout_odds(progress: float) -> dict[Layout, float]:
     """What kind of batch comes next. A block batch costs almost three times a full or causal one."""
-    if progress < 0.15:
-        return {"causal": 0.7, "full": 0.3, "block": 0.0, "block causal": 0.0}
-    if progress < 0.5:
-        return {"causal": 0.3, "full": 0.3, "block": 0.2, "block causal": 0.2}
-    return {"causal": 0.0, "full": 0.25, "block": 0.6, "block causal": 0.15}
+    if progress < 0.4:
+        return {"causal": 1.0, "full": 0.0, "block": 0.0, "block causal": 0.0}
+    return {"causal": 0.0, "full": 0.3, "block": 0.5, "block causal": 0.2}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,75 @@
+"""Golden vectors made by running the authors' code (tests/golden/patternmark_orderagnostic.json)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from wmbench_patternmark.config import PatternMarkConfig
+from wmbench_patternmark.decode import PatternMark, favour
+from wmbench_patternmark.detect import PatternDetector, pattern_windows
+from wmbench_patternmark.keys import official_chain, token_colours
+from wmbench_patternmark.null import null_tail
+
+from wmbench.runtime.backbones.tiny import ToyCodec
+from wmbench.types import Features, SchemeContext, TextContext
+
+GOLDEN: dict[str, Any] = json.loads(
+    (Path(__file__).parents[1] / "golden" / "patternmark_orderagnostic.json").read_text()
+)
+OFFICIAL = PatternMarkConfig(prf="official")
+SIZE: int = GOLDEN["partition"]["vocab"]
+
+
+def test_partition() -> None:
+    colours = token_colours(OFFICIAL, SIZE, None)
+    assert colours.tolist() == GOLDEN["partition"]["color_of_token"]
+    for colour, tokens in enumerate(GOLDEN["partition"]["color_lists"]):
+        assert set(np.flatnonzero(colours == colour).tolist()) == set(tokens)
+
+
+@pytest.mark.parametrize("case", GOLDEN["key_sequences_alternating"], ids=lambda case: f"seed {case['seed']}")
+def test_alternating_keys(case: dict[str, Any]) -> None:
+    published = OFFICIAL.model_copy(update={"transition_matrix": ((0.0, 0.5), (0.5, 0.0))})
+    for config in (OFFICIAL, published):
+        assert official_chain(config, 16, case["seed"]).tolist() == case["key_sequence"]
+
+
+def test_keys_that_may_stay() -> None:
+    config = PatternMarkConfig(transition_matrix=((0.2, 0.8), (0.8, 0.2)))
+    assert official_chain(config, 40, 5).tolist() == GOLDEN["key_sequence_a11_0.2_seed5"]
+
+
+def test_step() -> None:
+    case = GOLDEN["step"]
+    logits = torch.tensor(case["logits"])
+    colours = torch.from_numpy(token_colours(OFFICIAL, SIZE, None).copy())
+    found = favour(logits, colours, torch.tensor(case["key_sequence"], dtype=torch.int8), case["delta"])
+    np.testing.assert_allclose(found.numpy(), case["watermarked"], atol=1e-6)
+    assert torch.equal(found[:, SIZE:], logits[:, SIZE:]), "ids beyond the tokenizer get no bias"
+
+
+@pytest.mark.parametrize("tokens", GOLDEN["null_distribution"])
+def test_null_law(tokens: str) -> None:
+    law = -np.diff(null_tail(int(tokens), OFFICIAL.patterns, 2), append=0.0)
+    np.testing.assert_allclose(law, GOLDEN["null_distribution"][tokens], atol=1e-9)
+
+
+def test_null_tail_of_300_tokens() -> None:
+    np.testing.assert_allclose(null_tail(300, OFFICIAL.patterns, 2)[:80], GOLDEN["null_tail_n300_first80"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("case", GOLDEN["detect"], ids=lambda case: f"{case['count']} patterns")
+def test_detection(case: dict[str, Any]) -> None:
+    ids, colours = np.array(case["ids"]), token_colours(OFFICIAL, SIZE, None)
+    assert colours[ids].tolist() == case["colors"]
+    assert len(pattern_windows(ids, colours, OFFICIAL)) == case["count"]
+    for kind in (PatternDetector, PatternMark):
+        detector = kind(OFFICIAL.model_copy(update={"p_value": "exact"}), SchemeContext(ToyCodec(SIZE)))
+        views = detector.score(Features.pack([ids.astype(np.int32)], [len(ids)]), None, TextContext())
+        (verdict,) = detector.detect(views, TextContext()) or []
+        np.testing.assert_allclose(verdict.p_value, case["p_value"], rtol=1e-6)

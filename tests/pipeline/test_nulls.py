@@ -1,0 +1,115 @@
+"""Null texts: disjoint by document, balanced by length, packed on disk without loss."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.pipeline.helpers import builder, prepared
+from wmbench.bench.jsonl import JsonlFile, Record
+from wmbench.bench.null_files import file_nulls
+from wmbench.bench.nulls import NullLibrary, NullSpec
+from wmbench.bench.packed import read_packed, write_packed
+from wmbench.bench.split import CALIBRATION_SHARE, side_of
+from wmbench.errors import ConfigError
+from wmbench.types import Features, NullText
+
+
+def drawn(folder: Path, nulls: str = "salad", calibration: int = 100, heldout: int = 50) -> list[Record]:
+    (run,) = prepared(folder, nulls=[nulls], calibration_texts=calibration, heldout_texts=heldout)
+    spec = run.nulls[0]
+    library = NullLibrary.beside(folder, builder())
+    library.texts(spec)
+    return JsonlFile(library.folder(spec) / "texts.jsonl").read()
+
+
+def test_sides_are_disjoint_by_document_and_of_the_size_asked_for(tmp_path: Path) -> None:
+    records = drawn(tmp_path)
+    assert Counter(record["side"] for record in records) == {"calibration": 100, "heldout": 50}
+    sides: dict[str, set[str]] = {}
+    for record in records:
+        sides.setdefault(record["document"], set()).add(record["side"])
+    assert any(sum(r["document"] == d for r in records) == 2 for d in sides)  # some documents gave two texts
+    assert all(len(found) == 1 for found in sides.values())
+
+
+def test_a_document_stays_on_its_side_at_every_size(tmp_path: Path) -> None:
+    small, large = drawn(tmp_path / "a"), drawn(tmp_path / "b", calibration=120, heldout=200)
+    side = {record["document"]: record["side"] for record in large}
+    assert all(side.get(record["document"], record["side"]) == record["side"] for record in small)
+
+
+def test_the_split_has_its_share() -> None:
+    sides = Counter(side_of(NullText(str(i), "", "", document=f"d{i}")) for i in range(4000))
+    assert abs(sides["calibration"] / 4000 - CALIBRATION_SHARE) < 0.03
+
+
+def test_lengths_are_stratified_in_both_sides(tmp_path: Path) -> None:
+    records = drawn(tmp_path)  # answers of 24 tokens: null texts of 12 to 24, cut from longer ones
+    for record in records:
+        assert 12 <= record["tokens"] == len(record["text"].split()) <= 24
+    for side, size in (("calibration", 100), ("heldout", 50)):
+        strata = Counter((r["tokens"] - 12) * 5 // 13 for r in records if r["side"] == side)
+        assert strata == dict.fromkeys(range(5), size // 5)
+
+
+def test_too_few_texts_say_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="too few texts") as caught:
+        drawn(tmp_path, "salad:60")
+    assert "of 60 texts" in str(caught.value)
+    assert "12-14 tokens for calibration" in str(caught.value)
+
+
+def test_the_cache_is_keyed_by_what_determines_the_texts(tmp_path: Path) -> None:
+    def digest(**options: object) -> str:
+        (run,) = prepared(tmp_path, **options)
+        return NullSpec.all_of(run.plan, run.backbone.codec)[0].digest
+
+    assert digest() == digest(seed=3, alpha=0.05, samples=2)
+    changed = [{"nulls": ["salad:500"]}, {"calibration_texts": 101}, {"decoding": {"max_new_tokens": 26}}]
+    assert len({digest(), *(digest(**options) for options in changed)}) == 4
+
+
+def test_null_texts_of_a_file_change_with_the_file(tmp_path: Path) -> None:
+    def lines(shift: int) -> bytes:
+        texts = [" ".join(f"w{3 + (i * i + j + shift) % 58}" for j in range(30)) for i in range(58 * 8)]
+        return b"".join(
+            json.dumps({"text": f"{text} w{3 + i % 57}", "doc": f"d{i // 4}"}).encode() + b"\n"
+            for i, text in enumerate(texts)
+        )
+
+    file = tmp_path / "nulls.jsonl.gz"
+    digests = []
+    for shift in (0, 1):
+        file.write_bytes(gzip.compress(lines(shift)))
+        (run,) = prepared(tmp_path, nulls=[f"texts:{file}"])
+        digests.append(run.nulls[0].digest)
+    assert digests[0] != digests[1]
+    found = list(file_nulls(str(file), 5))
+    assert [(null.id, null.document) for null in found[3:]] == [("line-4", "d0"), ("line-5", "d1")]
+    file.write_bytes(gzip.compress(b'{"text": 1}\n'))
+    with pytest.raises(ConfigError, match="no text"):
+        list(file_nulls(str(file)))
+    file.write_bytes(gzip.compress(lines(0))[:-20])
+    with pytest.raises(ConfigError, match="cannot be read"):
+        list(file_nulls(str(file)))
+
+
+@pytest.mark.parametrize("width", [None, 3])
+def test_packed_features_are_written_in_chunks_and_mapped(tmp_path: Path, width: int | None) -> None:
+    draw = np.random.default_rng(0)
+    shape = () if width is None else (width,)
+    parts = [draw.random((n, *shape)).astype(np.float16) for n in (4, 0, 7, 1, 130)]
+    chunks = [Features.pack(parts[:2], [4, 0]), Features.pack(parts[2:], [7, 1, 130])]
+    write_packed(tmp_path, "texts", chunks)
+    found = read_packed(tmp_path, "texts")
+    assert isinstance(found.values, np.memmap)
+    assert found.values.dtype == np.float16
+    assert found.lengths.tolist() == [4, 0, 7, 1, 130]
+    for i, part in enumerate(parts):
+        np.testing.assert_array_equal(found.of(i), part)

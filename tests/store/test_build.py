@@ -1,0 +1,61 @@
+"""Factories are foreign code: whatever they raise names their plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.store.helpers import demo_host, resolve
+from wmbench.bench import build
+from wmbench.bench.build import Builder, default_key_file, load_key
+from wmbench.config import RunConfig
+from wmbench.errors import ConfigError, PluginError
+
+
+def raising(error: BaseException) -> Callable[..., Any]:
+    def factory(*_: object) -> Any:
+        raise error
+
+    return factory
+
+
+def raising_late(error: BaseException) -> Callable[..., Iterator[Any]]:
+    def factory(*_: object) -> Iterator[Any]:
+        raise error
+        yield
+
+    return factory
+
+
+@pytest.mark.parametrize("how", [raising, raising_late])
+@pytest.mark.parametrize("error", [SystemExit(0), ZeroDivisionError("by zero")])
+def test_a_factory_that_fails_names_its_plugin(
+    monkeypatch: pytest.MonkeyPatch, how: Callable[..., Any], error: BaseException
+) -> None:
+    monkeypatch.setattr(build, "load_attribute", lambda *_: how(error))
+    plan = resolve({})
+    builder = Builder(demo_host())
+    with pytest.raises(PluginError, match=r"plugin runtime \(wmbench .* failed to build 'toy'"):
+        builder.prompts(plan)
+    with pytest.raises(PluginError, match=r"plugin lab \(wmbench .* failed to build 'lab'"):
+        list(builder.null_texts(plan.nulls[0], 1))
+
+
+def test_a_deliberate_error_of_a_factory_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "load_attribute", lambda *_: raising(ConfigError("no weights")))
+    with pytest.raises(ConfigError, match="no weights"):
+        Builder(demo_host()).prompts(resolve({}))
+
+
+def test_a_key_made_by_another_process_meanwhile_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("WMBENCH_KEY", raising=False)
+    key = load_key(RunConfig())
+    monkeypatch.setattr(Path, "exists", lambda self: False)  # as it was when this process looked
+    notes: list[str] = []
+    assert load_key(RunConfig(), notes.append) == key
+    assert notes == []
+    assert [path.name for path in default_key_file().parent.iterdir()] == ["key"]

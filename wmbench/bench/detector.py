@@ -1,0 +1,97 @@
+"""A scheme as a detector: texts -> features -> scores -> verdicts, without a generator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wmbench.bench.derived import digest
+from wmbench.bench.plan import RunPlan
+from wmbench.config import Settings
+from wmbench.detection import Calibration
+from wmbench.errors import CalibrationError
+from wmbench.keys import SecretKey
+from wmbench.run_hooks import RunHooks
+from wmbench.types import Features, TextCodec, TextContext, Verdict, Views
+
+if TYPE_CHECKING:
+    from wmbench.bench.build import Builder
+
+_TEXTS_PER_CALL = 256
+_PROBE = "A short text, only to learn which views the scheme has."
+
+
+class Detector:
+    """Scores texts under any key. Features do not depend on the key, so a further key costs no encoder call."""
+
+    def __init__(self, plan: RunPlan, builder: Builder, codec: TextCodec) -> None:
+        self.plan = plan
+        self.codec = codec
+        self._builder = builder
+        scheme = builder.scheme(plan, codec, None)
+        self.hooks = RunHooks(scheme, plan.scheme.entry.plugin, codec=codec)
+
+    @property
+    def exists(self) -> bool:
+        """False for schemes that mark nothing, or cannot be detected."""
+        return "score" in self.hooks.implemented
+
+    @cached_property
+    def features_identity(self) -> Settings:
+        """What the features depend on; schemes that score token ids share theirs."""
+        if "features" not in self.hooks.implemented:
+            return {"features": "token ids", "codec": self.codec.fingerprint}
+        plan, settings = self.plan, self.plan.scheme.dump()
+        encoder = settings.get("encoder")  # by convention; weights may change behind a name
+        return {
+            "scheme": self.identity,
+            "plugin": str(plan.scheme.entry.plugin),
+            "codec": self.codec.fingerprint,
+            "encoder": self._builder.encoder(encoder).fingerprint if isinstance(encoder, str) else None,
+            "decoding": [plan.decoding.block_length, plan.decoding.max_new_tokens],
+        }
+
+    @property
+    def identity(self) -> Settings:
+        scheme = self.plan.scheme
+        return {"name": scheme.info.name, "alg_id": scheme.info.alg_id, "settings": scheme.dump()}
+
+    @property
+    def features_digest(self) -> str:
+        return digest(self.features_identity)
+
+    def features(self, texts: Sequence[str]) -> Iterator[Features]:
+        """In chunks, for texts that do not fit into memory at once."""
+        for at in range(0, len(texts), _TEXTS_PER_CALL):
+            yield self.hooks.features(texts[at : at + _TEXTS_PER_CALL], TextContext())
+
+    def score(self, features: Features, key: SecretKey | None, *, evidence: bool = False) -> Views:
+        return self.hooks.score(features, key, TextContext(evidence=evidence))
+
+    def detect(self, views: Views, calibration: Calibration | None, alpha: float) -> Sequence[Verdict]:
+        context = TextContext(alpha, evidence=views.evidence is not None)
+        return self.hooks.detect(views, calibration, context)
+
+    # --- what a calibration of a given size can decide ---------------------------------------------------------
+
+    def probe(self, key: SecretKey | None) -> Views:
+        """Scores of one text, to see the views."""
+        return self.score(self.hooks.features([_PROBE], TextContext()), key)
+
+    def require_level(self, key: SecretKey | None, null_texts: int, alpha: float) -> None:
+        """Refuse a level that so many null texts cannot decide, by the scheme's own rule, before anything is made."""
+        if refused := self.unresolved(self.probe(key), null_texts, alpha):
+            refused.where = f"scheme {self.plan.scheme.label}, --calibration-texts {null_texts}"
+            raise refused
+
+    def unresolved(self, views: Views, null_texts: int, alpha: float) -> CalibrationError | None:
+        """A rehearsal: whether detection at this level, with a calibration of this size, refuses."""
+        calibration = Calibration(np.zeros((null_texts, len(views.names))), views.names)
+        try:
+            self.detect(views, calibration, alpha)
+        except CalibrationError as error:
+            return error
+        return None

@@ -1,0 +1,176 @@
+"""Null texts and their features, shared by all runs of a folder.
+
+runs/.cache/nulls/<null set>_<hash>/
+  texts.jsonl                    calibration and held-out texts, each with its side and length
+  features/<hash>/<side>.*.npy   packed once for every scheme that computes the same features; key-free
+
+It is a cache: deleted files are computed again, to the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from filelock import FileLock
+
+from wmbench.bench.derived import digest, file_digest
+from wmbench.bench.disk import make_folder, pretty_json, write_atomic
+from wmbench.bench.jsonl import JsonlFile, Record
+from wmbench.bench.packed import packed_files, read_packed, write_packed
+from wmbench.bench.plan import Resolved, RunPlan
+from wmbench.bench.split import SIDES, Picked, Picker, Side
+from wmbench.bench.textset import TextSet
+from wmbench.config import Settings
+from wmbench.errors import ConfigError
+from wmbench.types import DatasetInfo, Features, TextCodec
+
+if TYPE_CHECKING:
+    from wmbench.bench.build import Builder
+    from wmbench.bench.detector import Detector
+
+_CHUNK: Final = 250
+_DRAWN_PER_WANTED: Final = (1.7, 3.5, 7.0)
+"""Texts asked for, in steps, for each one wanted: sides and lengths fill up unevenly."""
+
+
+@dataclass(frozen=True)
+class NullSpec:
+    """Everything that determines a null set."""
+
+    source: Resolved[DatasetInfo]
+    codec: TextCodec
+    lengths: tuple[int, int]
+    calibration: int
+    heldout: int
+
+    @classmethod
+    def all_of(cls, plan: RunPlan, codec: TextCodec) -> list[NullSpec]:
+        """The null sets of a plan; the first one calibrates."""
+        config = plan.config
+        sizes = config.calibration_texts, config.heldout_texts
+        return [cls(source, codec, plan.null_lengths, *sizes) for source in plan.nulls]
+
+    @property
+    def sizes(self) -> dict[Side, int]:
+        return {"calibration": self.calibration, "heldout": self.heldout}
+
+    @cached_property
+    def identity(self) -> Settings:
+        return {
+            "set": f"{self.source.info.name}{self.source.argument}",
+            "plugin": str(self.source.entry.plugin),
+            # A set that is named by a file changes with that file.
+            "file": file_digest(Path(self.source.argument).expanduser()) if self.source.argument else None,
+            "codec": self.codec.fingerprint,
+            "tokens": list(self.lengths),
+            "calibration": self.calibration,
+            "heldout": self.heldout,
+        }
+
+    @property
+    def label(self) -> str:
+        """Names its files. Two files of one name differ in the hash behind it."""
+        return self.source.label
+
+    @property
+    def digest(self) -> str:
+        return digest(self.identity)
+
+
+class NullLibrary:
+    """The null sets beside the runs. Several processes may share it: each set is made under a lock."""
+
+    def __init__(self, folder: Path, builder: Builder, note: Callable[[str], None] = lambda _: None) -> None:
+        self._folder = folder
+        self._builder = builder
+        self._note = note
+        self._texts: dict[str, dict[Side, TextSet]] = {}
+
+    @classmethod
+    def beside(cls, runs: Path, builder: Builder, note: Callable[[str], None] = lambda _: None) -> NullLibrary:
+        return cls(runs / ".cache" / "nulls", builder, note)
+
+    def folder(self, spec: NullSpec) -> Path:
+        return self._folder / f"{spec.label}_{spec.digest[:10]}"
+
+    def texts(self, spec: NullSpec) -> dict[Side, TextSet]:
+        """Both sides, drawn when they are not there yet."""
+        if spec.digest not in self._texts:
+            folder = self.folder(spec)
+            make_folder(folder)
+            file = JsonlFile(folder / "texts.jsonl")
+            with FileLock(folder / ".lock"):
+                if not _is_intact(file.path):
+                    file.rewrite(self._draw(spec))
+                    write_atomic(_stamp(file.path), pretty_json({**spec.identity, "content": file_digest(file.path)}))
+            records = file.read()
+            self._texts[spec.digest] = {side: TextSet.of(side, _of_side(records, side)) for side in SIDES}
+        return self._texts[spec.digest]
+
+    def features(self, spec: NullSpec, side: Side, detector: Detector) -> Features:
+        texts = self.texts(spec)[side]
+        folder = self.folder(spec) / "features" / detector.features_digest[:10]
+        make_folder(folder)
+        with FileLock(folder / ".lock"):
+            done = folder / f"{side}.json"  # written last
+            if not done.exists() or not all((folder / file).exists() for file in packed_files(side)):
+                self._note(f"computing features of {len(texts):,} null texts ({spec.label}, {side})")
+                write_packed(folder, side, detector.features(texts.texts))
+                write_atomic(done, pretty_json({"texts": texts.digest, "features": detector.features_identity}))
+        return read_packed(folder, side)
+
+    def _draw(self, spec: NullSpec) -> list[Record]:
+        self._note(f"drawing {sum(spec.sizes.values()):,} null texts of {'-'.join(map(str, spec.lengths))} tokens")
+        picker = Picker(spec.codec, spec.lengths, spec.sizes)
+        picked: list[Picked] = []
+        offered = 0
+        for share in _DRAWN_PER_WANTED:
+            limit = int(share * sum(spec.sizes.values())) + _CHUNK
+            source = islice(self._builder.null_texts(spec.source, limit), offered, limit)
+            while not picker.is_full and (chunk := list(islice(source, _CHUNK))):
+                offered += len(chunk)
+                picked += picker.pick(chunk)
+            if picker.is_full or offered < limit:
+                break
+        if not picker.is_full:
+            raise ConfigError(
+                f"null set {spec.label!r} has too few texts",
+                why=f"of {offered:,} texts {len(picked):,} could be used; missing are {picker.missing()}",
+                hint="ask for fewer texts (--calibration-texts, --heldout-texts) or choose another set with --nulls",
+            )
+        return [_record(item) for item in picked]
+
+
+def _record(item: Picked) -> Record:
+    null = item.null
+    return {
+        "id": null.id,
+        "side": item.side,
+        "tokens": item.tokens,
+        "family": null.family,
+        "document": null.document or null.id,
+        "domain": null.domain,
+        "text": null.text,
+    }
+
+
+def _of_side(records: Iterable[Record], side: Side) -> list[Record]:
+    return [record for record in records if record["side"] == side]
+
+
+def _stamp(path: Path) -> Path:
+    return path.with_suffix(".json")
+
+
+def _is_intact(path: Path) -> bool:
+    try:
+        expected = json.loads(_stamp(path).read_bytes())["content"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return bool(file_digest(path) == expected)

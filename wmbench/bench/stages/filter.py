@@ -1,0 +1,49 @@
+"""Stage 3: which samples count. The same rule for clean and marked texts; a dropped sample keeps its reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+
+from wmbench.bench.derived import digest
+from wmbench.bench.filters import filter_texts
+from wmbench.bench.jsonl import encode_line
+from wmbench.bench.stages.base import Run, Tally
+
+FILE = "filter.jsonl"
+
+
+class FilterStage:
+    name = "filter"
+
+    def is_complete(self, run: Run) -> bool:
+        return run.store.derived.is_current(FILE, self._inputs(run))
+
+    def work(self, run: Run) -> None:
+        samples = run.store.samples.read()
+        verdicts = filter_texts([sample["text"] for sample in samples], run.backbone.codec, run.plan.filters)
+        lines = [
+            encode_line({"id": sample["id"], "kept": verdict.kept, **asdict(verdict)})
+            for sample, verdict in zip(samples, verdicts, strict=True)
+        ]
+        run.store.derived.write(FILE, self._inputs(run), b"".join(lines))
+        if dropped := drop_counts(run):
+            run.note(f"dropped {sum(dropped.values())} of {len(samples)} samples: {_listed(dropped)}")
+
+    def tallies(self, run: Run) -> dict[str, Tally]:
+        verdicts = run.store.filter.read()
+        return {"filter": Tally(len(run.samples), len(verdicts))}
+
+    def _inputs(self, run: Run) -> str:
+        texts = [[sample["id"], sample["text"]] for sample in run.store.samples.read(repair=True)]
+        return digest([run.plan.filters.model_dump(mode="json"), run.backbone.codec.fingerprint, texts])
+
+
+def drop_counts(run: Run) -> dict[str, int]:
+    """How many samples were dropped, by reason."""
+    reasons = Counter(verdict["reason"] for verdict in run.store.filter.read() if not verdict["kept"])
+    return dict(sorted(reasons.items()))
+
+
+def _listed(dropped: dict[str, int]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in dropped.items())

@@ -1,0 +1,97 @@
+"""The result of a comparison as a table for the terminal: scheme x attack, every rate with its interval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import IO, Any
+
+from wmbench.bench.measure import FPR_TARGETS, target_name
+
+Metrics = Mapping[str, Any]
+_WIDTH = 128
+
+
+def print_summary(results: Sequence[Metrics], file: IO[str] | None = None) -> None:
+    """One table per backbone and dataset, then what the rates stand on."""
+    from rich.console import Console
+
+    console = Console(file=file, highlight=False)
+    if not console.is_terminal:
+        console = Console(file=file, highlight=False, width=_WIDTH)
+    for backbone, dataset in dict.fromkeys((m["backbone"], m["dataset"]) for m in results):
+        group = [m for m in results if (m["backbone"], m["dataset"]) == (backbone, dataset)]
+        console.print(_table(f"{backbone}, prompts {dataset}", group))
+        for line in _footnotes(group):
+            console.print(line, style="dim", soft_wrap=True)
+
+
+def _table(title: str, results: Iterable[Metrics]) -> Any:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("scheme", overflow="fold")
+    table.add_column("attack", overflow="fold")
+    table.add_column("n", justify="right")
+    for target in FPR_TARGETS:
+        table.add_column(f"TPR at {target:.1%} FPR\nthreshold / split", no_wrap=True)
+    table.add_column("AUC", no_wrap=True)
+    for metrics in results:
+        first = True
+        for cell in metrics["cells"]:
+            table.add_row(metrics["scheme"] if first else "", *_cell(cell))
+            first = False
+        for row in _controls(metrics):
+            table.add_row("", *row, style="dim")
+        table.add_section()
+    return table
+
+
+def _cell(cell: Metrics) -> list[str]:
+    failed = f" ({cell['failed']} failed)" if cell["failed"] else ""
+    row = [cell["attack"], f"{cell['n']}{failed}"]
+    if not cell["n"]:
+        return [*row, *["no text"] * (len(FPR_TARGETS) + 1)]
+    for target in FPR_TARGETS:
+        rates = cell["tpr"][target_name(target)]
+        row.append(f"{_rate(rates['threshold'])}\n{_rate(rates['split'])}")
+    return [*row, _rate(cell["auc"], 3)]
+
+
+def _controls(metrics: Metrics) -> Iterable[list[str]]:
+    """False positives of each null family stand in the split rows of the table; the wrong keys have an AUC."""
+    for number, family in enumerate(metrics["nulls"]):
+        name = f"FPR: {family['family']}" + (" held out" if number == 0 else "")
+        rates = [_rate(family["fpr"][target_name(target)], 3) for target in FPR_TARGETS]
+        area = metrics["clean_auc"] if family["family"] == "clean" else None
+        yield [name, str(family["n"]), *rates, _rate(area, 3) if area else ""]
+    wrong = metrics["wrong_keys"]
+    if not wrong["n"]:
+        yield [f"wrong key: n/a ({wrong['why']})", "", *[""] * (len(FPR_TARGETS) + 1)]
+        return
+    rates = [f"FPR {_rate(wrong['fpr'], 3)}" if target == metrics["alpha"] else "" for target in FPR_TARGETS]
+    areas = _rate(wrong["samples_auc"], 3) if "samples_auc" in wrong else ""
+    yield [f"{wrong['n']} wrong key" + ("s" if wrong["n"] > 1 else ""), "", *rates, areas]
+
+
+def _footnotes(results: Iterable[Metrics]) -> Iterable[str]:
+    yield "Rates with 95% intervals. threshold: placed on the held-out null texts; split: p <= FPR by the calibration."
+    for metrics in results:
+        samples, calibration = metrics["samples"], metrics["calibration"]
+        dropped = ", ".join(f"{count} {reason}" for reason, count in samples["dropped"].items()) or "none dropped"
+        status = f" [{metrics['status']}]" if metrics["status"] else ""
+        yield (
+            f"{metrics['scheme']}{status}: kept {samples['kept']} of {samples['total']} samples ({dropped}); "
+            f"calibrated on {calibration['n']:,} texts of {calibration['nulls']['set']}, "
+            f"{calibration['nulls']['tokens'][0]}-{calibration['nulls']['tokens'][1]} tokens, "
+            f"{calibration['views']} view{'s' if calibration['views'] > 1 else ''}; key {metrics['key_id'] or 'n/a'}"
+        )
+        for reason in metrics["unresolved"].values():
+            yield f"  * {reason['why']}: {reason['hint']}"
+
+
+def _rate(found: Metrics | None, digits: int = 2) -> str:
+    if found is None:
+        return "n/a*"
+    low, high = f"{found['low']:.{digits}f}", f"{found['high']:.{digits}f}"
+    return f"{found['estimate']:.{digits}f} [{low}, {high}]"

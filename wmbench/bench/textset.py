@@ -1,0 +1,65 @@
+"""Texts that are scored together: the samples of a run, one attack's results, one half of a null set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from wmbench.bench.derived import digest
+from wmbench.bench.jsonl import Record
+
+if TYPE_CHECKING:
+    from wmbench.bench.stages.base import Run
+
+
+@dataclass(frozen=True)
+class TextSet:
+    """Texts with ids, in order."""
+
+    name: str
+    """Names its files."""
+    ids: tuple[str, ...]
+    texts: tuple[str, ...]
+
+    @classmethod
+    def of(cls, name: str, records: Iterable[Record]) -> TextSet:
+        kept = list(records)
+        return cls(name, tuple(record["id"] for record in kept), tuple(record["text"] for record in kept))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def digest(self) -> str:
+        return digest([self.ids, self.texts])
+
+
+SAMPLES, CLEAN = "samples", "clean"
+
+
+def attacked_name(label: str) -> str:
+    return f"attacked-{label}"
+
+
+def own_sets(run: Run) -> list[TextSet]:
+    """What the run itself has made, and the control's clean texts; sets without any text are left out."""
+    sets = [TextSet.of(SAMPLES, kept_samples(run))]
+    for attack in run.plan.attacks:
+        sets.append(TextSet.of(attacked_name(attack.label), attacked_texts(run, attack.label)))
+    if run.clean is not None:
+        sets.append(TextSet.of(CLEAN, kept_samples(run.clean)))
+    return [texts for texts in sets if len(texts)]
+
+
+def kept_samples(run: Run) -> list[Record]:
+    """The samples that passed the filters."""
+    kept = {verdict["id"] for verdict in run.store.filter.read() if verdict["kept"]}
+    return [sample for sample in run.store.samples.read() if sample["id"] in kept]
+
+
+def attacked_texts(run: Run, label: str) -> list[Record]:
+    """Results of one attack on the kept samples, in their order; failed ones have no text and are left out."""
+    results = {record["id"]: record for record in run.store.attacked(label).read() if record["text"] is not None}
+    return [results[sample["id"]] for sample in kept_samples(run) if sample["id"] in results]

@@ -1,0 +1,54 @@
+"""`wmbench calibrate`"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from wmbench.cli.options import config_from_options, null_options, scheme_options
+from wmbench.cli.session import Session, global_options, json_option, note, print_json
+
+
+@click.command()
+@click.option("--scheme", metavar="NAME", required=True, help="Watermark scheme.")
+@click.option("--out", metavar="FILE", required=True, help="Where to save the calibration (.npz).")
+@scheme_options
+@null_options
+@json_option
+@global_options
+@click.pass_obj
+def calibrate(session: Session, /, scheme: str, out: str, as_json: bool, **options: Any) -> None:
+    """Score null texts under a key and save the result, for `wmbench detect`.
+
+    Null texts and their features are shared with the runs in --output, so another key costs no encoder call.
+    """
+    from wmbench.bench.build import Builder
+    from wmbench.bench.calibrating import make_calibration
+    from wmbench.bench.detector import Detector
+    from wmbench.bench.disk import make_folder
+    from wmbench.bench.nulls import NullLibrary, NullSpec
+    from wmbench.bench.plan import resolve_runs
+
+    config = config_from_options(schemes=[scheme], no_attacks=True, **options)
+    session.warn_about_broken_plugins()
+    plan = resolve_runs(config, session.host)[0]
+    builder = Builder(session.host, note)
+    detector = Detector(plan, builder, builder.codec(plan.backbone))
+    detector.hooks.require("score", "be calibrated")
+    key = builder.key(plan)
+    detector.require_level(key, config.calibration_texts, config.alpha)
+    nulls = NullSpec.all_of(plan, detector.codec)[0]
+    calibration = make_calibration(detector, NullLibrary.beside(config.output, builder, note), nulls, key)
+    path = Path(out)
+    make_folder(path.parent)
+    calibration.save(path)
+    if as_json:
+        print_json({"file": str(path), "n": calibration.n0, "views": list(calibration.views), **calibration.metadata})
+        return
+    views = f"{len(calibration.views)} view{'s' if len(calibration.views) > 1 else ''}"
+    click.echo(
+        f"{path}: {scheme}, key {key.id if key else 'not used'}, {calibration.n0:,} texts of {nulls.label}, {views}; "
+        f"the smallest p-value under Bonferroni is {calibration.smallest_alpha():.2g}"
+    )

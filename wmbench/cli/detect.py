@@ -1,0 +1,134 @@
+"""`wmbench detect`"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wmbench.cli.options import config_from_options, scheme_options
+from wmbench.cli.session import Session, global_options, note
+
+if TYPE_CHECKING:
+    from wmbench.bench.detector import Detector
+    from wmbench.bench.inputs import InputText
+    from wmbench.bench.plan import RunPlan
+    from wmbench.detection import Calibration
+    from wmbench.types import Verdict
+
+_TEXTS_PER_CALL = 64
+
+
+@click.command()
+@click.argument("sources", metavar="[FILE|FOLDER|-]...", nargs=-1)
+@click.option("--scheme", metavar="NAME", help="Watermark scheme (default: the calibration's).")
+@click.option("--calibration", "calibration_file", metavar="FILE", help="Made by `wmbench calibrate`, or a run's own.")
+@click.option("--alpha", type=float, help="Level at which a text counts as detected (default: 0.01).")
+@scheme_options
+@click.option("--evidence/--no-evidence", default=True, show_default=True, help="Show what each span contributes.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per text.")
+@global_options
+@click.pass_obj
+def detect(
+    session: Session,
+    /,
+    sources: tuple[str, ...],
+    scheme: str | None,
+    calibration_file: str | None,
+    evidence: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Look for a watermark in texts: p-value, verdict, evidence. No generator is needed.
+
+    A file is one text; a .jsonl file has one text per line; a folder is searched for both; - is standard input. Scheme,
+    settings and backbone are those of the calibration unless they are given.
+    """
+    from wmbench.bench.build import Builder
+    from wmbench.bench.calibrating import require_fitting
+    from wmbench.bench.detector import Detector
+    from wmbench.bench.inputs import STANDARD_INPUT, read_inputs
+    from wmbench.detection import Calibration
+
+    if not sources and sys.stdin.isatty():
+        raise click.UsageError("Give a file, a folder, or - for standard input.")
+    calibration = Calibration.load(calibration_file) if calibration_file else None
+    session.warn_about_broken_plugins()
+    plan = _plan(session, scheme, calibration, options)
+    builder = Builder(session.host, note)
+    detector = Detector(plan, builder, builder.codec(plan.backbone))
+    detector.hooks.require("score", "detect anything")
+    key = builder.existing_key(plan)
+    if calibration is not None:
+        require_fitting(calibration, detector, key.id if key else None, str(calibration_file))
+    show = _print_json if as_json else _print_verdict
+    texts = read_inputs(sources or [STANDARD_INPUT])
+    while batch := list(islice(texts, _TEXTS_PER_CALL)):
+        features = next(detector.features([item.text for item in batch]))
+        views = detector.score(features, key, evidence=evidence)
+        verdicts = detector.detect(views, calibration, plan.config.alpha)
+        for i, verdict in enumerate(verdicts):
+            show(batch[i], verdict, detector, _warnings(int(features.lengths[i]), calibration))
+
+
+def _plan(session: Session, scheme: str | None, calibration: Calibration | None, options: dict[str, Any]) -> RunPlan:
+    """What the calibration was made with, below what the user says; differences are refused later, by name."""
+    from wmbench.bench.plan import resolve_runs
+
+    made = dict(calibration.metadata) if calibration is not None else {}
+    own = made.get("scheme") or {}
+    if scheme is None and not own:
+        raise click.UsageError("Give --scheme, or a --calibration that names one.")
+    chosen: dict[str, Any] = {"name": scheme or own["name"]}
+    if own.get("name") == chosen["name"] and chosen["name"] in session.host.schemes:
+        known = session.host.schemes[chosen["name"]].info.config is not None
+        chosen["params"] = own.get("settings", {}) if known else {}
+    if options.get("backbone") is None and (backbone := made.get("backbone")):
+        params = {name: value for name, value in backbone["settings"].items() if name != "argument"}
+        argument = backbone["settings"].get("argument", "")
+        options["backbone"] = {"name": f"{backbone['name']}{argument}", "params": params}
+    config = config_from_options(schemes=[chosen], no_attacks=True, decoding=made.get("decoding"), **options)
+    return resolve_runs(config, session.host)[0]
+
+
+def _warnings(tokens: int, calibration: Calibration | None) -> Iterator[str]:
+    fewest, most = (calibration.metadata["nulls"]["tokens"] if calibration is not None else None) or (0, tokens)
+    if not fewest <= tokens <= most:
+        yield f"it has {tokens} tokens, the calibration stands for {fewest}-{most}: p may be off"
+
+
+def _print_json(item: InputText, verdict: Verdict, detector: Detector, warnings: Iterator[str]) -> None:
+    from wmbench.bench.stages.detect import plain
+
+    record = {
+        "name": item.name,
+        "detected": verdict.detected,
+        "p_value": verdict.p_value,
+        "score": verdict.score,
+        "alpha": verdict.alpha,
+        "view": verdict.view,
+        "method": verdict.method,
+        "details": plain(verdict.details),
+        "evidence": [{"start": e.start, "end": e.end, "weight": e.weight, "label": e.label} for e in verdict.evidence],
+        "warnings": list(warnings),
+    }
+    click.echo(json.dumps(record))
+
+
+def _print_verdict(item: InputText, verdict: Verdict, detector: Detector, warnings: Iterator[str]) -> None:
+    from rich.console import Console
+
+    from wmbench.cli.evidence import coloured, printable, spans
+
+    console = Console(highlight=False, markup=False)
+    found = "watermark found" if verdict.detected else "no watermark found"
+    line = f"{printable(item.name)}: {found} at alpha = {verdict.alpha:g} (p = {verdict.p_value:.3g}; {verdict.method})"
+    console.print(line, style="bold green" if verdict.detected else "bold", soft_wrap=True)
+    for warning in warnings:
+        console.print(f"  warning: {warning}", style="yellow", soft_wrap=True)
+    if console.is_terminal and verdict.evidence:
+        console.print(coloured(spans(detector.codec.encode(item.text), verdict.evidence, detector.codec)))
