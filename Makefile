@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 
 .PHONY: run test test-slow lint bench clean
 
-run: $(STAMP)  ## embedded defaults, ends in a report
+run: $(STAMP)  ## embedded model and prompts, unmarked: texts and attacks, nothing to detect
 	$(BIN)/wmbench run --scheme none
 
 test: $(STAMP) lint  ## linters, then the whole test suite

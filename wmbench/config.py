@@ -64,7 +64,7 @@ class RunConfig(BaseModel):
     schemes: list[Chosen] = Field(default_factory=list, description="Watermark schemes; `all` means all.")
     attacks: list[Chosen] = Field(default_factory=list, description="Attacks; `all`, or `local` for the free ones.")
     backbone: Chosen | None = Field(None, description="Diffusion language model; None: `mini`, else `tiny`.")
-    datasets: list[str] = Field(default_factory=list, description="Prompt datasets; empty: `lab`, else `toy`.")
+    datasets: list[str] = Field(default_factory=list, description="Prompt datasets; empty: `finance`, else `toy`.")
     samples: int | None = Field(None, ge=1, description="Prompts taken from each dataset; None: all of them.")
     decoding: Settings = Field(
         default_factory=dict, description="Decoding settings that differ from the published ones."

@@ -148,7 +148,9 @@ class KeySource:
             raise ConfigError("this is a key, not the name of a file or variable", hint=hint)
         if self.kind == "env" and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", self.name):
             why = "what was given is not shown, in case it is the key itself"
-            raise ConfigError("this is not the name of an environment variable", why=why, hint="for instance env:MY_KEY")
+            raise ConfigError(
+                "this is not the name of an environment variable", why=why, hint="for instance env:MY_KEY"
+            )
 
     def load(self) -> SecretKey:
         return SecretKey.from_file(self.name) if self.kind == "file" else SecretKey.from_env(self.name)

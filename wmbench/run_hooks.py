@@ -205,8 +205,7 @@ class RunHooks:
 
 
 def _is_list(value: object, kind: type) -> bool:
-    is_sequence = isinstance(value, Sequence) and not isinstance(value, str)
-    return is_sequence and all(isinstance(item, kind) for item in value)
+    return isinstance(value, list | tuple) and all(isinstance(item, kind) for item in value)
 
 
 def _is_flat_integers(array: object) -> bool:

@@ -281,4 +281,6 @@ def test_every_option_has_help_and_the_documentation_is_current() -> None:
             assert not isinstance(parameter, click.Option) or parameter.help, (command.name, parameter.name)
     for name, (path, summary) in COMMANDS.items():
         assert (_load(path).help or "").startswith(summary.rstrip(".")), name
+    for command_of_a_plugin in ("## wmbench lab\n", "## wmbench train-encoder\n"):
+        assert command_of_a_plugin in cli_markdown()
     assert TARGET.read_text(encoding="utf-8") == cli_markdown(), "run `python -m wmbench.cli.docs`"

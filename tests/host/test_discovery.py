@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fake_distributions import FakeDistributions, scheme_source
 
-from wmbench.cli.session import Session
+from wmbench.cli.invocation import Invocation
 from wmbench.errors import ConfigError, PluginError, UnknownNameError
 from wmbench.host import Host, PluginRecord, load_attribute
 
@@ -128,7 +128,7 @@ def test_broken_plugin_is_named_and_others_work(fakes: FakeDistributions, fault:
     source, reason = BROKEN[fault]
     fakes.install("bad", source, version="0.9")
     fakes.install("good", scheme_source("good-scheme"))
-    host = Session().host
+    host = Invocation().host
     failed = record(host, "bad")
     assert (failed.distribution, failed.version) == ("wmbench-bad", "0.9")
     assert failed.error is not None
@@ -229,8 +229,16 @@ def test_inline_plugin_file(tmp_path: Path) -> None:
     assert load_attribute(entry.info.factory, entry.plugin)(None, None) == "built"
 
 
-@pytest.mark.parametrize("source", ["raise RuntimeError('typo')", "raise SystemExit(0)", "syntax error", "from wmbench import hookimpl\n"
-                                    "@hookimpl\ndef register_scheme(): return []\n"])  # fmt: skip
+@pytest.mark.parametrize(
+    "source",
+    [
+        "raise RuntimeError('typo')",
+        "raise SystemExit(0)",
+        "syntax error",
+        "def register_schemes(): return []",
+        "from wmbench import hookimpl\n@hookimpl\ndef register_scheme(): return []\n",
+    ],
+)
 def test_inline_plugin_errors_are_always_fatal(tmp_path: Path, source: str) -> None:
     file = tmp_path / "wrong_idea.py"
     file.write_text(source)
@@ -262,9 +270,7 @@ def test_inline_plugin_must_exist(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "path", ["fake_exiting:x", "no_colon", "no_such_module:x", "wmbench.types:NoSuchName", "wmbench.types:Sample.nope"]
 )
-def test_unloadable_factory_names_the_plugin(
-    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unloadable_factory_names_the_plugin(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "fake_exiting.py").write_text("raise SystemExit(0)")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(PluginError, match=r"mine \(my-dist 2\)") as caught:

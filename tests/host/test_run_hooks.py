@@ -135,7 +135,7 @@ NONSENSE: list[tuple[str, Any]] = [
     ("detect", [verdict("small"), verdict(0.5)]),  # type: ignore[arg-type]
     ("detect", [verdict(0.5), replace(verdict(0.5), details={"z": np.float32(1)})]),
     ("detect", [verdict(0.5), replace(verdict(0.5), score=float("nan"))]),
-    ("detect", [verdict(0.5), replace(verdict(0.5), detected=np.True_)]),
+    ("detect", [verdict(0.5), replace(verdict(0.5), detected=np.True_)]),  # type: ignore[arg-type]
     ("attack", None),
     ("attack", 5),
     ("attack", [Attacked("one"), Attacked(2)]),  # type: ignore[arg-type]

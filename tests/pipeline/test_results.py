@@ -114,6 +114,10 @@ def test_interrupted_while_measuring_and_resumed(tmp_path: Path, hook: str, monk
 def test_other_nulls_and_levels_decode_nothing_again(tmp_path: Path) -> None:
     folder = Path(run(tmp_path).folder)
     samples = (folder / "samples.jsonl").stat()
+    assert {v["detected"] for v in verdicts(str(folder), "heldout-salad") if v["p"] > 0.01} == {False}
+    run(tmp_path, alpha=0.2)
+    heldout = verdicts(str(folder), "heldout-salad")
+    assert [v["detected"] for v in heldout] == [v["p"] <= 0.2 for v in heldout]
     outcome = run(tmp_path, alpha=0.05, calibration_texts=150)
     assert outcome.folder == str(folder)
     assert (folder / "samples.jsonl").stat() == samples

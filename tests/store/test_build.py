@@ -24,8 +24,8 @@ def raising(error: BaseException) -> Callable[..., Any]:
 
 def raising_late(error: BaseException) -> Callable[..., Iterator[Any]]:
     def factory(*_: object) -> Iterator[Any]:
+        yield from ()
         raise error
-        yield
 
     return factory
 

@@ -31,7 +31,7 @@ def file_nulls(argument: str, limit: int | None = None) -> Iterator[NullText]:
         raise ConfigError("the null texts cannot be read", where=str(path), why=str(error), hint=hint) from error
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _opened(path: Path) -> IO[bytes] | gzip.GzipFile:
     return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")
 
 

@@ -19,16 +19,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from wmbench import __version__
-from wmbench.cli.session import Session, global_options
+from wmbench.cli.invocation import Invocation, global_options
 from wmbench.errors import PluginError, WmbenchError
 
 if TYPE_CHECKING:
     from wmbench.host import PluginRecord
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "run": ("wmbench.cli.run:run", "Generate watermarked texts, attack them, measure detection; resumes."),
+    "run": ("wmbench.cli.run:run", "Generate watermarked texts, attack them, and measure how well they are found."),
     "generate": ("wmbench.cli.generate:generate", "Answer prompts and print the texts."),
-    "calibrate": ("wmbench.cli.calibrate:calibrate", "Rank null texts under a key, for `wmbench detect`."),
+    "calibrate": ("wmbench.cli.calibrate:calibrate", "Score null texts under a key and save the result."),
     "detect": ("wmbench.cli.detect:detect", "Look for a watermark in texts: p-value, verdict, evidence."),
     "report": ("wmbench.cli.report:report", "Print the results of finished runs."),
     "ls": ("wmbench.cli.listing:ls", "List schemes, attacks, backbones, datasets and encoders."),
@@ -74,7 +74,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def _plugin_commands(self, ctx: click.Context) -> dict[str, tuple[str, str, PluginRecord]]:
-        commands = ctx.ensure_object(Session).host.commands
+        commands = ctx.ensure_object(Invocation).host.commands
         return {name: found for name, found in commands.items() if name not in COMMANDS}
 
 
@@ -96,15 +96,15 @@ def wmbench() -> None:
 
 def run_cli(arguments: Sequence[str] | None = None) -> int:
     """Run a command; every way it can end has an exit code."""
-    session = Session()
+    invocation = Invocation()
     with _terminate_like_interrupt(), _plain_warnings():
         try:
             result = wmbench.main(
-                list(sys.argv[1:] if arguments is None else arguments), "wmbench", standalone_mode=False, obj=session
+                list(sys.argv[1:] if arguments is None else arguments), "wmbench", standalone_mode=False, obj=invocation
             )
             return result if isinstance(result, int) else 0
         except BaseException as error:
-            if session.debug and not isinstance(error, (click.ClickException, click.Abort)):
+            if invocation.debug and not isinstance(error, (click.ClickException, click.Abort)):
                 traceback.print_exc()
             return _report(error)
 

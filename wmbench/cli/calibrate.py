@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from wmbench.cli.invocation import Invocation, global_options, json_option, note, print_json
 from wmbench.cli.options import config_from_options, null_options, scheme_options
-from wmbench.cli.session import Session, global_options, json_option, note, print_json
 
 
 @click.command()
@@ -19,7 +19,7 @@ from wmbench.cli.session import Session, global_options, json_option, note, prin
 @json_option
 @global_options
 @click.pass_obj
-def calibrate(session: Session, /, scheme: str, out: str, as_json: bool, **options: Any) -> None:
+def calibrate(invocation: Invocation, /, scheme: str, out: str, as_json: bool, **options: Any) -> None:
     """Score null texts under a key and save the result, for `wmbench detect`.
 
     Null texts and their features are shared with the runs in --output, so another key costs no encoder call.
@@ -32,9 +32,9 @@ def calibrate(session: Session, /, scheme: str, out: str, as_json: bool, **optio
     from wmbench.bench.plan import resolve_runs
 
     config = config_from_options(schemes=[scheme], no_attacks=True, **options)
-    session.warn_about_broken_plugins()
-    plan = resolve_runs(config, session.host)[0]
-    builder = Builder(session.host, note)
+    invocation.warn_about_broken_plugins()
+    plan = resolve_runs(config, invocation.host)[0]
+    builder = Builder(invocation.host, note)
     detector = Detector(plan, builder, builder.codec(plan.backbone))
     detector.hooks.require("score", "be calibrated")
     key = builder.key(plan)

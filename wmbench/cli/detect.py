@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wmbench.cli.invocation import Invocation, global_options, note
 from wmbench.cli.options import config_from_options, scheme_options
-from wmbench.cli.session import Session, global_options, note
 
 if TYPE_CHECKING:
     from wmbench.bench.detector import Detector
@@ -34,7 +34,7 @@ _TEXTS_PER_CALL = 64
 @global_options
 @click.pass_obj
 def detect(
-    session: Session,
+    invocation: Invocation,
     /,
     sources: tuple[str, ...],
     scheme: str | None,
@@ -57,9 +57,9 @@ def detect(
     if not sources and sys.stdin.isatty():
         raise click.UsageError("Give a file, a folder, or - for standard input.")
     calibration = Calibration.load(calibration_file) if calibration_file else None
-    session.warn_about_broken_plugins()
-    plan = _plan(session, scheme, calibration, options)
-    builder = Builder(session.host, note)
+    invocation.warn_about_broken_plugins()
+    plan = _plan(invocation, scheme, calibration, options)
+    builder = Builder(invocation.host, note)
     detector = Detector(plan, builder, builder.codec(plan.backbone))
     detector.hooks.require("score", "detect anything")
     key = builder.existing_key(plan)
@@ -75,7 +75,9 @@ def detect(
             show(batch[i], verdict, detector, _warnings(int(features.lengths[i]), calibration))
 
 
-def _plan(session: Session, scheme: str | None, calibration: Calibration | None, options: dict[str, Any]) -> RunPlan:
+def _plan(
+    invocation: Invocation, scheme: str | None, calibration: Calibration | None, options: dict[str, Any]
+) -> RunPlan:
     """What the calibration was made with, below what the user says; differences are refused later, by name."""
     from wmbench.bench.plan import resolve_runs
 
@@ -84,15 +86,15 @@ def _plan(session: Session, scheme: str | None, calibration: Calibration | None,
     if scheme is None and not own:
         raise click.UsageError("Give --scheme, or a --calibration that names one.")
     chosen: dict[str, Any] = {"name": scheme or own["name"]}
-    if own.get("name") == chosen["name"] and chosen["name"] in session.host.schemes:
-        known = session.host.schemes[chosen["name"]].info.config is not None
+    if own.get("name") == chosen["name"] and chosen["name"] in invocation.host.schemes:
+        known = invocation.host.schemes[chosen["name"]].info.config is not None
         chosen["params"] = own.get("settings", {}) if known else {}
     if options.get("backbone") is None and (backbone := made.get("backbone")):
         params = {name: value for name, value in backbone["settings"].items() if name != "argument"}
         argument = backbone["settings"].get("argument", "")
         options["backbone"] = {"name": f"{backbone['name']}{argument}", "params": params}
     config = config_from_options(schemes=[chosen], no_attacks=True, decoding=made.get("decoding"), **options)
-    return resolve_runs(config, session.host)[0]
+    return resolve_runs(config, invocation.host)[0]
 
 
 def _warnings(tokens: int, calibration: Calibration | None) -> Iterator[str]:

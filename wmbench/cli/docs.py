@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from wmbench.cli.app import COMMANDS, _load, wmbench
+from wmbench.host import Host
 
 TARGET = Path(__file__).parents[2] / "docs" / "cli.md"
 
@@ -23,11 +24,17 @@ interrupted and resumable.
 
 
 def cli_markdown() -> str:
-    own_commands = [(f"wmbench {name}", _load(path)) for name, (path, _) in COMMANDS.items()]
+    own = {name: _load(path) for name, (path, _) in COMMANDS.items()}
     sections = [_INTRODUCTION, *_sections("wmbench", wmbench, with_children=False)]
-    for name, command in own_commands:
-        sections += _sections(name, command)
+    for name, command in {**own, **_commands_of_shipped_plugins()}.items():
+        sections += _sections(f"wmbench {name}", command)
     return "\n".join(sections)
+
+
+def _commands_of_shipped_plugins() -> dict[str, click.Command]:
+    """Not those of other distributions that happen to be installed here."""
+    found = sorted(Host.discover().commands.items())
+    return {name: _load(path, plugin) for name, (path, _, plugin) in found if plugin.distribution == "wmbench"}
 
 
 def _sections(name: str, command: click.Command, *, with_children: bool = True) -> Iterator[str]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wmbench.cli.invocation import Invocation, global_options, note
 from wmbench.cli.options import config_from_options, model_options
-from wmbench.cli.session import Session, global_options, note
 from wmbench.errors import ConfigError
 from wmbench.types import Generation, Sample
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @global_options
 @click.pass_obj
 def generate(
-    session: Session,
+    invocation: Invocation,
     /,
     prompts: tuple[str, ...],
     scheme: str | None,
@@ -46,8 +46,8 @@ def generate(
 
     config = _for_one_scheme(config_from_options(schemes=[scheme] if scheme else [], no_attacks=True, **options))
     samples = [Sample(f"prompt-{i:04d}", text, "", i) for i, text in enumerate(_read_prompts(prompts, prompt_file))]
-    session.warn_about_broken_plugins()
-    plan = resolve_runs(config, session.host)[0]
+    invocation.warn_about_broken_plugins()
+    plan = resolve_runs(config, invocation.host)[0]
 
     from wmbench.bench.build import Builder
     from wmbench.bench.prompts import require_room
@@ -55,7 +55,7 @@ def generate(
     from wmbench.run_hooks import RunHooks
     from wmbench.runtime.loop import decode, make_engine
 
-    builder = Builder(session.host, note)
+    builder = Builder(invocation.host, note)
     backbone = builder.backbone(plan.backbone)
     require_room(samples, backbone, plan.decoding)
     built = builder.scheme(plan, backbone.codec, builder.key(plan))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from wmbench.cli.session import global_options, json_option, print_json
+from wmbench.cli.invocation import global_options, json_option, print_json
 
 
 @click.group()

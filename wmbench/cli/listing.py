@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wmbench.cli.session import Session, global_options, json_option, print_json, print_table
+from wmbench.cli.invocation import Invocation, global_options, json_option, print_json, print_table
 
 if TYPE_CHECKING:
     from wmbench.host import Entry, Host
@@ -21,9 +21,9 @@ KINDS = ("schemes", "attacks", "backbones", "datasets", "encoders")
 @json_option
 @global_options
 @click.pass_obj
-def ls(session: Session, kinds: tuple[str, ...], settings: bool, as_json: bool) -> None:
+def ls(invocation: Invocation, kinds: tuple[str, ...], settings: bool, as_json: bool) -> None:
     """List schemes, attacks, backbones, datasets and encoders."""
-    entries = {kind: list(getattr(session.host, kind).values()) for kind in kinds or KINDS}
+    entries = {kind: list(getattr(invocation.host, kind).values()) for kind in kinds or KINDS}
     if as_json:
         print_json({kind: [_fields(entry, settings) for entry in found] for kind, found in entries.items()})
         return
@@ -44,7 +44,7 @@ def ls(session: Session, kinds: tuple[str, ...], settings: bool, as_json: bool) 
 
         click.echo("decoding (-D)")
         print_table([(row["name"], str(row["default"]), row["help"]) for row in schema_rows(Decoding)])
-    broken = sum(plugin.error is not None for plugin in session.host.plugins)
+    broken = sum(plugin.error is not None for plugin in invocation.host.plugins)
     if broken:
         click.echo(f"{broken} plugin(s) do not load; `wmbench plugins` says why", err=True)
 
@@ -97,9 +97,9 @@ def schema_rows(model: Any) -> list[dict[str, Any]]:
 @json_option
 @global_options
 @click.pass_obj
-def plugins(session: Session, as_json: bool) -> None:
+def plugins(invocation: Invocation, as_json: bool) -> None:
     """List installed plugins, their hooks and load errors."""
-    host: Host = session.host
+    host: Host = invocation.host
     if as_json:
         print_json([asdict(plugin) for plugin in host.plugins])
         return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from wmbench.cli.session import print_table
+from wmbench.cli.invocation import print_table
 
 if TYPE_CHECKING:
     from wmbench.bench.plan import RunPlan

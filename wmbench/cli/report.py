@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from wmbench.cli.session import global_options, json_option, print_json
+from wmbench.cli.invocation import global_options, json_option, print_json
 from wmbench.errors import ConfigError, IntegrityError
 
 _METRICS = "metrics.json"

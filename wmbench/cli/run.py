@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from wmbench.cli.invocation import Invocation, global_options, json_option, note, print_json
 from wmbench.cli.options import config_from_options, print_plan, run_options
 from wmbench.cli.report import print_results
-from wmbench.cli.session import Session, global_options, json_option, note, print_json
 from wmbench.errors import ConfigError, IntegrityError, PluginError, WmbenchError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @json_option
 @global_options
 @click.pass_obj
-def run(session: Session, /, trace: bool, dry_run: bool, as_json: bool, **options: Any) -> int:
+def run(invocation: Invocation, /, trace: bool, dry_run: bool, as_json: bool, **options: Any) -> int:
     """Generate watermarked texts, attack them, and measure how well they are found; resumes what is missing.
 
     Each scheme and dataset has a folder of its own, named by what determines its texts. The same command finds it
@@ -33,8 +33,8 @@ def run(session: Session, /, trace: bool, dry_run: bool, as_json: bool, **option
     from wmbench.bench.plan import resolve_runs
 
     config = config_from_options(**options)
-    session.warn_about_broken_plugins()
-    plans = resolve_runs(config, session.host)
+    invocation.warn_about_broken_plugins()
+    plans = resolve_runs(config, invocation.host)
 
     if len({plan.decoding for plan in plans}) > 1:
         note("warning: published settings differ, so these schemes are decoded differently; -D makes them equal")
@@ -45,7 +45,7 @@ def run(session: Session, /, trace: bool, dry_run: bool, as_json: bool, **option
     from wmbench.bench.pipeline import execute, execution_order, prepare_all
     from wmbench.observers import ProgressObserver
 
-    builder = Builder(session.host, note, writes_nothing=dry_run)
+    builder = Builder(invocation.host, note, writes_nothing=dry_run)
     # All of them before the first is executed: a missing key or prompt file must not show up after an hour.
     runs = prepare_all(plans, builder, progress=ProgressObserver(), trace=trace, note=note)
     if dry_run:

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from wmbench.cli.invocation import Invocation, global_options, json_option, print_json
 from wmbench.cli.options import config_from_options, print_plan, run_options
-from wmbench.cli.session import Session, global_options, json_option, print_json
 
 
 @click.command()
@@ -17,7 +17,7 @@ from wmbench.cli.session import Session, global_options, json_option, print_json
 @json_option
 @global_options
 @click.pass_obj
-def validate(session: Session, /, file: str | None, as_json: bool, **options: Any) -> None:
+def validate(invocation: Invocation, /, file: str | None, as_json: bool, **options: Any) -> None:
     """Check a configuration and print the resolved plan.
 
     FILE is a YAML or TOML configuration; options are those of `wmbench run`. No model is loaded and nothing written.
@@ -31,7 +31,7 @@ def validate(session: Session, /, file: str | None, as_json: bool, **options: An
     from wmbench.keys import DEFAULT_VARIABLE
 
     config = config_from_options(**options)
-    plans = resolve_runs(config, session.host)
+    plans = resolve_runs(config, invocation.host)
     is_named = config.key is not None or DEFAULT_VARIABLE in os.environ
     key_id = load_key(config).id if is_named and any(p.scheme.info.key_use == "secret" for p in plans) else None
     if as_json:

@@ -17,7 +17,6 @@ from wmbench_patternmark.detect import PatternDetector
 from wmbench_patternmark.keys import KeyChain, chain, official_chain, official_seed, token_colours
 
 if TYPE_CHECKING:
-    from wmbench.runtime.row import Row
     from wmbench.runtime.step import Step
 
 
@@ -48,14 +47,15 @@ class PatternMark(PatternDetector):
     def decode_step(self, step: Step) -> Commit:
         logits = step.logits()
         keys = np.empty(len(step.open), dtype=np.int8)
-        for r, row in enumerate(step.rows):
+        for r in range(len(step.rows)):
             mine = step.open.rows == r
-            keys[mine] = self._keys(row)[step.open.columns[mine]]
+            keys[mine] = self._canvas_keys(step, r)[step.open.columns[mine]]
         colour_of, key_colours = (x.to(logits.device) for x in (self.colour_of, torch.from_numpy(keys)))
         return step.commit(favour(logits, colour_of, key_colours, self.config.delta))
 
-    def _keys(self, row: Row) -> IntArray:
-        """The sample's key colours [canvas], prompt included."""
+    def _canvas_keys(self, step: Step, r: int) -> IntArray:
+        """Key colours [canvas] of row r, prompt included."""
+        row = step.rows[r]
         state: KeyChain = row.state
         if state.keys is None:
             if self.config.prf == "official":

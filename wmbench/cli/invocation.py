@@ -17,7 +17,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 @dataclass
-class Session:
+class Invocation:
+    """One call of `wmbench`."""
+
     plugin_files: list[str] = field(default_factory=list)
     debug: bool = False
 
@@ -36,12 +38,12 @@ class Session:
 
 
 def _remember_plugins(ctx: click.Context, _: click.Parameter, files: Sequence[str]) -> None:
-    ctx.ensure_object(Session).plugin_files.extend(files)
+    ctx.ensure_object(Invocation).plugin_files.extend(files)
 
 
 def _remember_debug(ctx: click.Context, _: click.Parameter, debug: bool) -> None:
-    session = ctx.ensure_object(Session)
-    session.debug = session.debug or debug
+    invocation = ctx.ensure_object(Invocation)
+    invocation.debug = invocation.debug or debug
 
 
 def global_options(command: Command) -> Command:
