@@ -7,7 +7,7 @@ STAMP  := $(VENV)/.installed
 .PHONY: run test test-slow lint bench clean
 
 run: $(STAMP)  ## embedded model and prompts, unmarked: texts and attacks, nothing to detect
-	$(BIN)/wmbench run --scheme none
+	$(BIN)/wmbench run --scheme denmark
 
 test: $(STAMP) lint  ## linters, then the whole test suite
 	$(BIN)/pytest -n 2 -m "not slow"

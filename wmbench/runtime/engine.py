@@ -19,9 +19,6 @@ from wmbench.runtime.row import Row
 from wmbench.types import IntArray
 
 _PADDING_BLOCK = 2**31
-_CACHED_LOGITS = 2**20
-"""Logits that a CPU should hold at once: fresh pages for larger arrays cost more than the products that fill them."""
-_FEWEST_ROWS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +231,5 @@ class Engine:
 
     @property
     def logit_rows(self) -> int:
-        """How many rows of logits to hold at once: what fits the memory bound, and on a CPU its cache."""
-        fitting = self.max_logit_values // self.backbone.vocab_size
-        if self.backbone.device.type == "cpu":
-            fitting = min(fitting, max(_FEWEST_ROWS, _CACHED_LOGITS // self.backbone.vocab_size))
-        return max(1, fitting)
+        """How many rows of logits fit the memory bound."""
+        return max(1, self.max_logit_values // self.backbone.vocab_size)
