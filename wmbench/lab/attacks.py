@@ -47,8 +47,8 @@ class LabAttack:
             "words_before": len(item.text.split()),
             "words_after": len(result.text.split()),
         }
-        if result.text == item.text:
-            # An attack that did nothing would make a scheme look robust.
+        if result.text.casefold().split() == item.text.casefold().split():
+            # An attack that did nothing but tidy capitals would make a scheme look robust.
             why = "the lab language can change nothing in this text"
             return Attacked(None, error=f"{why} ({details['coverage']:.0%} of it recognised)", details=details)
         return Attacked(result.text, details=details)
