@@ -247,7 +247,8 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Settings:
 def validated(model: type[Model], settings: Mapping[str, Any], what: str, where: str | None = None) -> Model:
     """An instance of the model, or a ConfigError that names the field, the value and the near names."""
     try:
-        return model.model_validate(dict(settings))
+        # Unknown names are refused even where the plugin's model would ignore them: a misspelt setting never passes.
+        return model.model_validate(dict(settings), extra=model.model_config.get("extra") or "forbid")
     except ValidationError as error:
         problems = [_problem(model, dict(problem), what) for problem in error.errors(include_url=False)]
         known = ", ".join(sorted(model.model_fields)) or "it has none"

@@ -168,7 +168,7 @@ class Host:
             manager.check_pending()
             record = replace(record, hooks=tuple(c.name for c in manager.get_hookcallers(plugin) or ()))
             if not record.hooks:
-                raise PluginError("it implements no hook; is @hookimpl missing?")
+                raise PluginError("it registers nothing: a module-level hook such as register_schemes is missing")
             results = {hook: _ask(manager, hook) for hook in DISCOVERY_HOOKS}
             if silent := [hook for hook in record.hooks if not results[hook]]:  # pluggy drops None
                 raise PluginError(f"hook {silent[0]} returned nothing, expected a list")

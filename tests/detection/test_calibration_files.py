@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from wmbench.detection import Calibration
-from wmbench.errors import IntegrityError
+from wmbench.errors import ConfigError, IntegrityError
 from wmbench.keys import SecretKey
 
 METADATA = {"alg_id": "org.wmbench.denmark.1", "key_id": "0123456789ab", "versions": {"wmbench": "0"}, "null_set": "Ü"}
@@ -119,7 +119,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     path.write_bytes(pickle.dumps({"null_scores": 1}))
     with pytest.raises(IntegrityError, match="damaged"):
         Calibration.load(path)
-    with pytest.raises(IntegrityError, match="No such file"):
+    with pytest.raises(ConfigError, match="does not exist"):
         Calibration.load(tmp_path / "none.npz")
 
 

@@ -61,7 +61,7 @@ BROKEN = {
         """,
         "register_schemes returned nothing",
     ),
-    "has_no_hook": ("def register_schemes(): return []", "implements no hook"),
+    "has_no_hook": ("def register_schemes(): return []", "registers nothing"),
     "registers_a_command_twice": (
         """
         from wmbench import hookimpl

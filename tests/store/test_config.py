@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 from tests.store.helpers import demo_host, resolve
 from wmbench.bench.plan import resolve_runs, spec_hash
-from wmbench.config import Overrides, key_source, load_config, parse_override, read_settings_file
+from wmbench.config import Overrides, key_source, load_config, parse_override, read_settings_file, validated
 from wmbench.errors import ConfigError, UnknownNameError
 
 
@@ -180,3 +181,11 @@ def test_the_default_backbone_and_dataset_are_installed() -> None:
     plan = resolve_runs(load_config(options={"schemes": ["none"]}), host)[0]
     assert plan.backbone.info.name == ("mini" if "mini" in host.backbones else "tiny")
     assert plan.dataset.info.name == "finance"
+
+
+def test_a_misspelt_setting_is_refused_even_where_the_model_would_ignore_it() -> None:
+    class Lenient(BaseModel):
+        delta: float = 2.0
+
+    with pytest.raises(ConfigError, match="did you mean 'delta'"):
+        validated(Lenient, {"delat": 3}, "scheme 'mine'")

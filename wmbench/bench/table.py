@@ -80,6 +80,8 @@ def _footnotes(results: Iterable[Metrics]) -> Iterable[str]:
         samples, calibration = metrics["samples"], metrics["calibration"]
         dropped = ", ".join(f"{count} {reason}" for reason, count in samples["dropped"].items()) or "none dropped"
         status = f" [{metrics['status']}]" if metrics["status"] else ""
+        if metrics["wrong_keys"]["n"] == 1:
+            yield "One wrong key shifts all texts alike and has no interval; --keys 20 averages over twenty."
         yield (
             f"{metrics['scheme']}{status}: kept {samples['kept']} of {samples['total']} samples ({dropped}); "
             f"calibrated on {calibration['n']:,} texts of {calibration['nulls']['set']}, "

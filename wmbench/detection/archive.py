@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wmbench.errors import IntegrityError
+from wmbench.errors import ConfigError, IntegrityError
 
 Arrays = dict[str, npt.NDArray[Any]]
 _METADATA = "metadata.json"
@@ -45,6 +45,8 @@ def read_archive(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, Any]]:
         metadata = json.loads(members.pop(_METADATA))
         intact = metadata.pop("sha256") == _digests(members)
         arrays = {name.removesuffix(".npy"): _array(data) for name, data in members.items()}
+    except FileNotFoundError as error:
+        raise ConfigError("the file does not exist", where=where, hint="check its name, or make it first") from error
     except OSError as error:
         raise IntegrityError("the file cannot be read", where=where, why=error.strerror, hint=hint) from error
     except Exception as error:  # a damaged zip, JSON or npy can raise almost anything

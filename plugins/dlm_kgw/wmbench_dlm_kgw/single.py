@@ -25,7 +25,7 @@ from wmbench_dlm_kgw.strength import boosts
 Floats = npt.NDArray[np.float64]
 
 _NEGLIGIBLE = 1e-9
-"""Neighbour tokens of less weight are left out: k of them together move alpha by less than k times this. A sure
+"""Tokens of less weight are left out of a neighbour: k of them together move alpha by less than k times this. A sure
 neighbour then costs k colours instead of k^2."""
 _BLOCK = 64
 
@@ -91,18 +91,26 @@ class SingleContext:
     def alpha(self, cells: Neighbourhood, targets: IntArray, top_ids: IntArray, masked_law: Floats) -> Floats:
         """Gradients [targets, k + 1] at the targets' top k tokens (and zero for the others)."""
         ids, law = self._laws(cells, top_ids, masked_law)
-        offset, own = self.config.convolution_kernel[0], ids[targets]
-        # Flat lists of (target, neighbour's token, its weight); each meets the k tokens of its target.
-        t1, context, w1 = self._neighbour_tokens(cells.at(offset, targets), ids, law, skip=self.config.greenify_only)
-        t2, coloured, w2 = self._neighbour_tokens(cells.at(-offset, targets), ids, law, skip=self.config.booster_only)
-        k = own.shape[1]
-        hashed = np.concatenate([np.repeat(context[:, None], k, axis=1), own[t2]])
-        tokens = np.concatenate([own[t1], np.repeat(coloured[:, None], k, axis=1)])
-        green = self.green(token_hashes(hashed, self.config, self.size), tokens)  # [pairs, k]
-        alpha = np.zeros((len(targets), k + 1))
-        _add_by_target(alpha[:, :-1], t1, w1[:, None] * green[: len(t1)])
-        _add_by_target(alpha[:, :-1], t2, w2[:, None] * green[len(t1) :])
-        return alpha
+        offset = self.config.convolution_kernel[0]
+        # Pairs (context, coloured cell) that touch a target. A cell is the context of one cell and is coloured by one.
+        coloured = np.unique(np.concatenate([targets, cells.at(-offset, targets)]))
+        coloured = coloured[coloured >= 0]
+        context = cells.at(offset, coloured)
+        coloured, context = coloured[context >= 0], context[context >= 0]
+        matters = law > _NEGLIGIBLE
+        matters[targets] = True
+        needed = matters[context][:, :, None] & matters[coloured][:, None, :]
+        pair, h, v = np.nonzero(needed)
+        hashes = token_hashes(ids[context[pair], h], self.config, self.size)
+        green = np.zeros(needed.shape)  # [pairs, k context tokens, k coloured tokens]
+        green[needed] = self.green(hashes, ids[coloured[pair], v])
+        alpha = np.zeros((len(ids), ids.shape[1] + 1))
+        if not self.config.greenify_only:
+            alpha[coloured, :-1] += (law[context][:, None, :] @ green)[:, 0, :]
+        if not self.config.booster_only:
+            alpha[context, :-1] += (green @ law[coloured][:, :, None])[:, :, 0]
+        gradients: Floats = alpha[targets]
+        return gradients
 
     def _laws(self, cells: Neighbourhood, top_ids: IntArray, masked_law: Floats) -> tuple[IntArray, Floats]:
         """Top tokens and their probabilities [N, k] of all known cells."""
@@ -114,19 +122,3 @@ class SingleContext:
         ids[strange], law[strange] = np.arange(k), 1 / self.size
         ids[cells.masked], law[cells.masked] = top_ids, masked_law[:, :-1]
         return ids, law
-
-    @staticmethod
-    def _neighbour_tokens(
-        neighbours: IntArray, ids: IntArray, law: Floats, *, skip: bool
-    ) -> tuple[IntArray, IntArray, Floats]:
-        """(target, token, weight) of the tokens that matter of each target's neighbour (-1: none)."""
-        weights = np.where(neighbours[:, None] >= 0, law[neighbours], 0.0)
-        target, rank = np.nonzero(weights > (np.inf if skip else _NEGLIGIBLE))
-        return target, ids[neighbours[target], rank], weights[target, rank]
-
-
-def _add_by_target(alpha: Floats, targets: IntArray, terms: Floats) -> None:
-    """alpha[targets] += terms, for ascending targets that may repeat."""
-    if len(targets):
-        starts = np.concatenate([[0], 1 + np.flatnonzero(targets[1:] != targets[:-1])])
-        alpha[targets[starts]] += np.add.reduceat(terms, starts, axis=0)
