@@ -67,6 +67,8 @@ class AttackInfo(Registered):
     """Name of the setting that is the attack's strength; `--attack name:0.3` sets it."""
     grid: tuple[float, ...] = ()
     """Strengths used for strength curves."""
+    backbones: tuple[str, ...] = ()
+    """Backbones whose texts the attack understands; with others it is left out of the default attacks. Empty: any."""
 
 
 @dataclass(frozen=True, slots=True)

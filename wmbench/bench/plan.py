@@ -150,7 +150,8 @@ def resolve_runs(config: RunConfig, host: Host) -> list[RunPlan]:
     backbone = _backbone(config, host)
     datasets = [_dataset(name, host) for name in config.datasets or [_preferred(PREFERRED_DATASETS, host.datasets)]]
     nulls = tuple(resolve_nulls(config, host))
-    attacks = tuple(_attack(choice, host) for choice in _expanded(config.attacks, host.attacks, _local_attacks(host)))
+    chosen_attacks = _expanded(config.attacks, host.attacks, _local_attacks(host, backbone))
+    attacks = tuple(_attack(choice, host) for choice in chosen_attacks)
     _refuse_twice("attack", (attack.label for attack in attacks))
     _refuse_twice("dataset", (dataset.label for dataset in datasets))
     _refuse_twice("null set", (null.label for null in nulls))
@@ -187,8 +188,11 @@ def _expanded(choices: Iterable[Choice], registry: Registry[Any], local: Iterabl
     return result
 
 
-def _local_attacks(host: Host) -> list[str]:
-    return [name for name, entry in host.attacks.items() if entry.info.cost == "local"]
+def _local_attacks(host: Host, backbone: Resolved[BackboneEntry]) -> list[str]:
+    """Free attacks that understand what this backbone writes."""
+    infos = {name: entry.info for name, entry in host.attacks.items()}
+    suited = (name for name, info in infos.items() if not info.backbones or backbone.info.name in info.backbones)
+    return [name for name in suited if infos[name].cost == "local"]
 
 
 def _backbone(config: RunConfig, host: Host) -> Resolved[BackboneEntry]:

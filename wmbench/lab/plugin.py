@@ -73,6 +73,7 @@ def register_attacks() -> list[AttackInfo]:
             config="wmbench.lab.attacks:LabAttackConfig",
             cost="local",
             preserves="meaning",
+            backbones=("mini", "mini-full"),
         )
         for name, factory, summary in described
     ]
