@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -37,16 +36,18 @@ class BackboneRecipe(BaseModel):
     mlp_width: int = 512
     answer_tokens: int = 300
     batch_size: int = 10
-    steps: int = 2400
+    steps: int = 6000
     matrix_learning_rate: float = Field(8e-3, description="Of the trunk's matrices (Muon).")
     learning_rate: float = Field(3e-3, description="Of embeddings, norms and the output bias (AdamW).")
     warmup_steps: int = 20
+    decay_share: float = Field(0.4, description="Share of the steps, at the end, over which the rates fall to nothing.")
     weight_decay: float = 0.01
     gradient_clip: float = 1.0
-    average_decay: float = Field(0.99, description="Exponential moving average of the weights that are shipped.")
+    average_decay: float = Field(0.995, description="Exponential moving average of the weights that are shipped.")
+    autocast: bool = Field(True, description="Matrix products in bfloat16; weights and losses stay float32.")
     seed: int = 7
     checkpoint_every: int = 50
-    evaluate_every: int = 400
+    evaluate_every: int = 300
 
 
 class BackboneTrainer:
@@ -86,7 +87,8 @@ class BackboneTrainer:
         began, first = time.monotonic(), self.step
         losses: dict[str, list[float]] = defaultdict(list)
         while self.step < r.steps:
-            kind, loss = self.next_loss(list(islice(stream, r.batch_size)))
+            with torch.autocast("cpu", torch.bfloat16, enabled=r.autocast):
+                kind, loss = self.next_loss(list(islice(stream, r.batch_size)))
             self.descend(loss)
             losses[kind].append(loss.item())
             if self.step % 20 == 0:
@@ -181,12 +183,9 @@ class BackboneTrainer:
         return examples(self.codec, TRAIN_SEEDS[int(skip * 1.1) :], self.recipe.answer_tokens)
 
     def _learning_rate_factor(self) -> float:
-        """Linear warm-up, then a cosine down to nothing."""
+        """Linear warm-up, a long plateau, linear decay: a run can be stopped early by lowering `steps`."""
         r = self.recipe
-        if self.step < r.warmup_steps:
-            return (self.step + 1) / r.warmup_steps
-        progress = (self.step - r.warmup_steps) / max(1, r.steps - r.warmup_steps)
-        return 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * progress))
+        return min(1.0, (self.step + 1) / r.warmup_steps, (r.steps - self.step) / (r.decay_share * r.steps))
 
     def _update_average(self) -> None:
         decay = min(self.recipe.average_decay, (1 + self.step) / (10 + self.step))

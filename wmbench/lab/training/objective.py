@@ -32,7 +32,7 @@ copy, which then carries a next-token loss at no extra cost of the trunk."""
 
 def layout_odds(progress: float) -> dict[Layout, float]:
     """What kind of batch comes next. A block batch costs almost three times a full or causal one."""
-    if progress < 0.4:
+    if progress < 0.15:
         return {"causal": 1.0, "full": 0.0, "block": 0.0, "block causal": 0.0}
     return {"causal": 0.0, "full": 0.3, "block": 0.5, "block causal": 0.2}
 
