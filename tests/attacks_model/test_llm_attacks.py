@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 from wmbench_attacks.llm.prompts import Band
+from wmbench_attacks.llm.rewriter import unquoted
 from wmbench_attacks.rewriting import pieces_of
 from wmbench_attacks.sentences import split_sentences
 
@@ -140,3 +141,17 @@ class TestCompressSentences(LlmContract):
 class TestTranslateDocument(LlmContract):
     info = info_of("llm-document-translate")
     extra: ClassVar[dict[str, Any]] = {"trip": "one call"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "expected"),
+    [
+        ('"A new sentence."', "An old sentence.", "A new sentence."),
+        ("“A new sentence.”", "An old sentence.", "A new sentence."),
+        ('"A quotation."', '"An old quotation."', '"A quotation."'),
+        ('"Yes," he said, "no."', "He said yes and no.", '"Yes," he said, "no."'),
+        ('""', "x", '""'),
+    ],
+)
+def test_quotation_marks_around_an_answer_go(answer: str, text: str, expected: str) -> None:
+    assert unquoted(answer, text) == expected

@@ -44,10 +44,9 @@ class LlmAttack:
     def _rewrite_all(self, pieces: Iterable[str], seed: int) -> dict[str, Rewritten]:
         config, stop = self.config, threading.Event()
         with AnswerCache(config.cache_file) as cache:
-            source = f"{config.base_url} {config.model}"
             ledger = ledger_of(config.cache_file.resolve())
             with (
-                Endpoint(config, ledger, stop, lambda: cache.has_answer_of(source)) as endpoint,
+                Endpoint(config, ledger, stop, lambda: cache.has_answer_of(config.source)) as endpoint,
                 ThreadPoolExecutor(config.workers) as pool,
             ):
                 rewriter = Rewriter(self.name, config, seed, cache, endpoint)

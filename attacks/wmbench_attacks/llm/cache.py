@@ -73,11 +73,12 @@ class AnswerCache:
             row = self._connection.execute(query, (key,)).fetchone()
         return Answer(*row) if row else None
 
-    def put(self, key: str, source: str, prompt: str, answer: Answer) -> None:
-        """On disk when this returns. What another process stored meanwhile stays, so that both see the same."""
+    def put(self, key: str, source: str, prompt: str, answer: Answer) -> Answer:
+        """On disk when this returns. What another process stored meanwhile stays, and is what both get."""
         row = (key, source, prompt, answer.text, answer.finish, answer.tokens_in, answer.tokens_out)
         with self._errors(), self._lock, self._connection:
             self._connection.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        return self.get(key) or answer
 
     def has_answer_of(self, source: str) -> bool:
         """Whether this endpoint and model have ever answered."""

@@ -56,6 +56,11 @@ class LlmConfig(BaseModel):
     )
 
     @property
+    def source(self) -> str:
+        """Who answers."""
+        return f"{self.base_url} {self.model}"
+
+    @property
     def cache_file(self) -> Path:
         if self.cache is not None:
             return self.cache.expanduser()

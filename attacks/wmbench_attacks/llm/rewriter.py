@@ -18,7 +18,8 @@ from wmbench_attacks.rewriting import Said
 _SMALLEST_ROOM = 64
 _BYTES_PER_TOKEN = 2
 """Few: common tokenizers have 4 in English and 2 or 3 in other languages."""
-_LARGEST_ROOM = 32_768
+_LARGEST_ROOM = 16_384
+"""What current models allow."""
 _THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 _REFUSALS = ("refused", "content_filter")
 _QUOTES = ('""', "''", "“”", "‘’", "«»")
@@ -110,14 +111,11 @@ class Rewriter:
 
     def _answer(self, step: Step, attempt: int, messages: list[Message], room: int) -> Answer:
         config = self._config
-        source = f"{config.base_url} {config.model}"
-        parts = [self._attack, source, step.prompt.id, config.temperature, self._seed, attempt, messages]
+        parts = [self._attack, config.source, step.prompt.id, config.temperature, self._seed, attempt, messages]
         key = hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-        found = self._cache.get(key)
-        if found is None:
-            found = self._endpoint.ask(messages, room)
-            self._cache.put(key, source, step.prompt.id, found)
-        return found
+        if (known := self._cache.get(key)) is not None:
+            return known
+        return self._cache.put(key, config.source, step.prompt.id, self._endpoint.ask(messages, room))
 
 
 def usable_text(answer: Answer) -> str:
@@ -134,8 +132,9 @@ def usable_text(answer: Answer) -> str:
 
 def unquoted(answer: str, text: str) -> str:
     """An answer in quotation marks without them, unless the text begins with one, too."""
-    is_quoted = len(answer) > 2 and answer[0] + answer[-1] in _QUOTES
-    return answer[1:-1].strip() if is_quoted and text[:1] != answer[0] else answer
+    inside = answer[1:-1]
+    is_quoted = answer[:1] + answer[-1:] in _QUOTES and not {answer[0], answer[-1]} & set(inside)
+    return inside.strip() if inside.strip() and is_quoted and text[:1] != answer[0] else answer
 
 
 def _room(text: str, growth: float) -> int:
