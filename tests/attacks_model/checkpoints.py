@@ -23,6 +23,7 @@ def make_t5(folder: Path) -> Path:
     model = T5ForConditionalGeneration(config)
     _randomise(model)
     with torch.no_grad():
+        model.lm_head.weight[:2] = 0  # padding and the end are unlikely, so outputs are not empty
         model.lm_head.weight[size:] *= 30
     model.save_pretrained(folder)
     return folder

@@ -26,7 +26,8 @@ class Endpoint:
     """The server, which can die and come back at the same address."""
 
     def __init__(self) -> None:
-        self.faults: deque[Fault] = deque()
+        self.faults: deque[Fault | None] = deque()
+        """None: as it should be."""
         self.prompts: list[str] = []
         """Of every request, whatever became of it."""
         self.answered: list[str] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,15 @@ def test_what_no_repeat_can_mend_is_a_configuration_error(
     assert len(endpoint.prompts) == 1
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Tests that run in the background are born deaf to Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_keeps_what_was_paid_for(llm: dict[str, Any], endpoint: Endpoint, lab_texts: list[str]) -> None:
     endpoint.on_request = lambda number: os.kill(os.getpid(), signal.SIGINT) if number == 4 else None
     with pytest.raises(KeyboardInterrupt):
