@@ -148,7 +148,7 @@ def train_backbone(folder: Path, steps: int | None, threads: int | None) -> None
 @lab.command()
 @_training_options
 def train_judge(folder: Path, steps: int | None, threads: int | None) -> None:
-    """Train `mini-judge` (about 12 minutes on one core), or resume."""
+    """Train `mini-judge` (a quarter of an hour on two cores), or resume."""
     from wmbench.lab.training.judge import JudgeRecipe, JudgeTrainer
 
     _train(JudgeTrainer, JudgeRecipe, folder, steps, threads)

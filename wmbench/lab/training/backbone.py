@@ -38,6 +38,7 @@ class BackboneRecipe(BaseModel):
     neighbours: tuple[int, ...] = NEIGHBOURS
     answer_tokens: int = 300
     batch_size: int = 10
+    noised_copies: int = Field(2, description="In block batches, of each of 0.7 batch_size documents.")
     steps: int = 4600
     matrix_learning_rate: float = Field(8e-3, description="Of the trunk's matrices (Muon).")
     learning_rate: float = Field(3e-3, description="Of embeddings, norms and the output bias (AdamW).")
@@ -112,7 +113,12 @@ class BackboneTrainer:
         odds = layout_odds(self.step / self.recipe.steps)
         layout: Layout = list(odds)[int(rng.choice(len(odds), p=list(odds.values())))]
         block = int(rng.choice(BLOCK_LENGTHS))
-        batch = build_batch(group, self.mask_id, self.pad_id, rng, layout=layout, block_length=block)
+        if layout == "block":  # each document comes as three copies: fewer documents, like cost
+            group = group[: max(1, int(0.7 * len(group)))]
+        copies = self.recipe.noised_copies
+        batch = build_batch(
+            group, self.mask_id, self.pad_id, rng, layout=layout, block_length=block, noised_copies=copies
+        )
         return layout, masked_loss(self.model, batch)
 
     def descend(self, loss: Tensor) -> None:

@@ -45,9 +45,11 @@ class TrainingBatch:
     positions: Tensor
     """[B, L]"""
     mask: Tensor
-    """[B, 1, L, L] True where a query may look"""
+    """[B, 1, L, L] True where a query may look; with several noised copies, over the first of them"""
     blocks: Tensor
     """[B, L] neighbours are mixed inside a block only"""
+    copy_length: int
+    """Length of each noised copy behind the clean one; 0: no clean copy"""
     target_index: Tensor
     """[n] flat indices into B * L of the positions that carry loss"""
     targets: Tensor
@@ -71,8 +73,10 @@ def build_batch(
     layout: Layout,
     block_length: int = 25,
     ratio: float | None = None,
+    noised_copies: int = 1,
 ) -> TrainingBatch:
-    """A batch of one layout. A fixed mask `ratio` is for evaluation."""
+    """A batch of one layout. A fixed mask `ratio` is for evaluation. In the block layout several noised copies, masked
+    differently, may share one clean copy."""
     answers = np.array([example.answer_ids for example in examples], dtype=np.int64)  # [B, N]
     batch, length = answers.shape
     prompt_lengths = np.array([len(example.prompt_ids) for example in examples])
@@ -87,7 +91,7 @@ def build_batch(
     if layout == "causal":
         rows, cols = np.nonzero(np.ones((batch, length - 1), dtype=bool))
         targets.append((rows, widest + cols, answers[rows, cols + 1], np.ones(len(rows))))
-    if layout != "causal":
+    for _ in range({"causal": 0, "full": 1, "block": noised_copies}[layout]):
         noised, weights = _noise(answers, mask_id, rng, None if layout == "full" else block_length, ratio)
         rows, cols = np.nonzero(noised == mask_id)
         targets.append((rows, widest + len(copies) * length + cols, answers[rows, cols], weights[rows, cols]))
@@ -102,7 +106,8 @@ def build_batch(
         torch.from_numpy(ids),
         torch.from_numpy(positions),
         _attention_mask(prompt_lengths, widest, length, layout, block_length),
-        _mixing_blocks(prompt_lengths, widest, length, layout, block_length),
+        _mixing_blocks(prompt_lengths, widest, length, layout, block_length, noised_copies),
+        length if layout == "block" else 0,
         torch.from_numpy(rows * ids.shape[1] + columns),
         torch.from_numpy(tokens),
         torch.from_numpy(weights.astype(np.float32)),
@@ -157,7 +162,9 @@ def _attention_mask(prompt_lengths: IntArray, widest: int, length: int, layout: 
     return mask[:, None]
 
 
-def _mixing_blocks(prompt_lengths: IntArray, widest: int, length: int, layout: Layout, block_length: int) -> Tensor:
+def _mixing_blocks(
+    prompt_lengths: IntArray, widest: int, length: int, layout: Layout, block_length: int, noised_copies: int
+) -> Tensor:
     """[B, L] as the runtime's windows have them: one block under full attention, else the prompt and each block of each
     copy its own. A causal position has no neighbour: the next word is what it is to predict."""
     if layout == "causal":
@@ -166,14 +173,14 @@ def _mixing_blocks(prompt_lengths: IntArray, widest: int, length: int, layout: L
         answer = torch.zeros(length, dtype=torch.int64)
     else:
         clean = 1 + torch.arange(length) // block_length
-        answer = torch.cat([clean, clean + length])
+        answer = torch.cat([clean + copy * length for copy in range(1 + noised_copies)])
     padding = torch.arange(widest)[None, :] < widest - torch.from_numpy(prompt_lengths)[:, None]
     return torch.cat([-2 * padding.long(), answer.expand(len(prompt_lengths), -1)], 1)
 
 
 def masked_loss(model: MaskedDiffusionTransformer, batch: TrainingBatch, *, weighted: bool = True) -> Tensor:
     """Mean cross-entropy at the target positions; logits are computed nowhere else."""
-    states = model(batch.ids, batch.positions, batch.mask, batch.blocks)
+    states = model(batch.ids, batch.positions, batch.mask, batch.blocks, batch.copy_length)
     wanted = states.flatten(0, 1)[batch.target_index]
     losses = F.cross_entropy(model.logits(wanted), batch.targets, reduction="none")
     if not weighted:

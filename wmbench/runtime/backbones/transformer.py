@@ -148,6 +148,20 @@ def attend_packed(
     return from_past.view(heads, n, width, d).transpose(0, 1) + w_self @ v
 
 
+def attend_copies(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, copy_length: int) -> Tensor:
+    """Attention [B, H, W, d] of a shared part and of the copies behind it, each over the shared part and itself."""
+    if not copy_length:
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    n, shared = copy_length, mask.shape[-1] - copy_length
+    head = [x[:, :, :shared] for x in (q, k, v)]
+    parts = [F.scaled_dot_product_attention(*head, attn_mask=mask[..., :shared, :shared])]
+    for begin in range(shared, q.shape[2], n):
+        own_q, own_k, own_v = (x[:, :, begin : begin + n] for x in (q, k, v))
+        keys, values = torch.cat([head[1], own_k], 2), torch.cat([head[2], own_v], 2)
+        parts.append(F.scaled_dot_product_attention(own_q, keys, values, attn_mask=mask[..., shared:, :]))
+    return torch.cat(parts, 2)
+
+
 class MaskedDiffusionTransformer(nn.Module):
     """Predicts the token at every masked position from both sides."""
 
@@ -161,16 +175,21 @@ class MaskedDiffusionTransformer(nn.Module):
         self.output_bias = nn.Parameter(torch.zeros(shape.vocab_size))
         nn.init.normal_(self.embedding.weight, std=0.02)
 
-    def forward(self, ids: Tensor, positions: Tensor, mask: Tensor, blocks: Tensor | None = None) -> Tensor:
+    def forward(
+        self, ids: Tensor, positions: Tensor, mask: Tensor, blocks: Tensor | None = None, copy_length: int = 0
+    ) -> Tensor:
         """States [B, W, width] for training: any boolean mask [B or 1, 1, W, W], no prefix. Neighbours are mixed
-        where they share one of the `blocks` [B, W]; by default all do."""
+        where they share one of the `blocks` [B, W]; by default all do.
+
+        With a `copy_length` n the window ends in copies of n positions that do not see one another: all obey the last n
+        rows of a mask over the part before the copies and one of them.
+        """
         x = self.embedding(ids)
         rope = self.rotary(positions)
         same = same_block_masks(torch.zeros_like(ids) if blocks is None else blocks, self.shape.neighbours)
         for layer in self.layers:
             x = layer.mix(x, same)
-            q, k, v = layer.heads_of(x, rope)
-            x = layer.finish(x, F.scaled_dot_product_attention(q, k, v, attn_mask=mask))
+            x = layer.finish(x, attend_copies(*layer.heads_of(x, rope), mask, copy_length))
         return self.norm(x)
 
     def hidden(self, windows: Windows) -> tuple[Tensor, list[Prefix | None]]:
