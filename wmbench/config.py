@@ -82,6 +82,9 @@ class RunConfig(BaseModel):
     )
     calibration_texts: int = Field(2700, ge=1, description="Null texts that p-values are ranked among.")
     heldout_texts: int = Field(1000, ge=1, description="Other null texts, on which false positives are measured.")
+    attacked_nulls: int = Field(
+        0, ge=0, description="Held-out null texts that are attacked too, for false positives under attack; 0: none."
+    )
     keys: int = Field(1, ge=0, description="Wrong keys, derived from the key, that the controls average over.")
     batch_size: int = Field(8, ge=1, description="Samples decoded side by side; changes speed, never the texts.")
     failure_limit: float = Field(0.05, ge=0, le=1, description="Share of failed items above which the exit code is 1.")

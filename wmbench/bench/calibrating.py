@@ -30,7 +30,7 @@ def calibration_metadata(detector: Detector, nulls: NullSpec, key_id: str | None
 
 def make_calibration(detector: Detector, library: NullLibrary, nulls: NullSpec, key: SecretKey | None) -> Calibration:
     """Score the calibration texts of a null set under a key. Held-out texts are not touched."""
-    views = detector.score(library.features(nulls, "calibration", detector), key)
+    views = library.scores(nulls, library.texts(nulls)["calibration"], detector, key)
     metadata = calibration_metadata(detector, nulls, key.id if key else None)
     return Calibration(views.scores, views.names, metadata)
 

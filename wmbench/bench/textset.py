@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from wmbench.bench.jsonl import Record
 
 if TYPE_CHECKING:
     from wmbench.bench.stages.base import Run
+    from wmbench.types import TextCodec
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,23 @@ class TextSet:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return zip(self.ids, self.texts, strict=True)
+
+    def first(self, count: int) -> TextSet:
+        return TextSet(self.name, self.ids[:count], self.texts[:count])
+
+    def cut(self, tokens: int, codec: TextCodec, *, exactly: bool = False) -> TextSet:
+        """The first tokens of every text; `exactly` leaves out texts that are shorter or retokenise differently."""
+        whole = codec.encode_batch(self.texts)
+        texts = [
+            codec.decode(ids[:tokens]) if len(ids) > tokens else text
+            for ids, (_, text) in zip(whole, self, strict=True)
+        ]
+        lengths = map(len, codec.encode_batch(texts))
+        kept = [(i, text) for i, text, n in zip(self.ids, texts, lengths, strict=True) if n == tokens or not exactly]
+        return TextSet(f"{self.name}-cut-{tokens}", tuple(i for i, _ in kept), tuple(text for _, text in kept))
+
     @cached_property
     def digest(self) -> str:
         return digest([self.ids, self.texts])
@@ -43,6 +61,10 @@ def attacked_name(label: str) -> str:
     return f"attacked-{label}"
 
 
+def attacked_clean_name(label: str) -> str:
+    return f"clean-attacked-{label}"
+
+
 def own_sets(run: Run) -> list[TextSet]:
     """What the run itself has made, and the control's clean texts; sets without any text are left out."""
     sets = [TextSet.of(SAMPLES, kept_samples(run))]
@@ -50,6 +72,9 @@ def own_sets(run: Run) -> list[TextSet]:
         sets.append(TextSet.of(attacked_name(attack.label), attacked_texts(run, attack.label)))
     if run.clean is not None:
         sets.append(TextSet.of(CLEAN, kept_samples(run.clean)))
+        for attack in run.plan.attacks if run.plan.config.attacked_nulls else ():
+            texts = attacked_texts(run.clean, attack.label)
+            sets.append(TextSet.of(attacked_clean_name(attack.label), texts))
     return [texts for texts in sets if len(texts)]
 
 

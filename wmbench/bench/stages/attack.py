@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import time
-from itertools import islice
 
-from wmbench.bench.disk import make_folder
+from wmbench.bench.attacking import Attacker
 from wmbench.bench.jsonl import Record
 from wmbench.bench.plan import Resolved
 from wmbench.bench.stages.base import Run, Tally, finished_items
 from wmbench.bench.textset import kept_samples
-from wmbench.run_hooks import RunHooks
-from wmbench.types import AttackContext, AttackInfo, AttackInput
-
-_TEXTS_PER_CALL = 16
-"""Lost at most when the process is killed; enough for an attack that runs a model in batches."""
+from wmbench.types import AttackInfo, AttackInput
 
 
 class AttackStage:
@@ -46,18 +41,8 @@ class AttackStage:
         return [AttackInput(s["id"], s["text"], s["prompt"]) for s in kept_samples(run) if s["id"] not in done]
 
     def _attack(self, run: Run, attack: Resolved[AttackInfo], missing: list[AttackInput]) -> None:
-        file = run.store.attacked(attack.label)
-        make_folder(file.path.parent)
-        hooks = RunHooks(run.builder.attack(attack), attack.entry.plugin, observers=run.observers)
-        context = AttackContext(
-            run.plan.config.seed, run.backbone.codec, run.builder.encoder, run.builder.backbone_by_name
-        )
         begun = time.perf_counter()
-        waiting = iter(missing)
-        while batch := list(islice(waiting, _TEXTS_PER_CALL)):
-            for item, result in zip(batch, hooks.attack(batch, context), strict=True):
-                file.append(
-                    {"id": item.id, "text": result.text, "error": result.error, "details": dict(result.details)}
-                )
+        attacker = Attacker.of(attack, run.builder, run.backbone.codec, run.plan.config.seed, run.observers)
+        attacker.attack_into(run.store.attacked(attack.label), missing)
         seconds = round(time.perf_counter() - begun, 6)
         run.store.timings.append({"event": "attack", "attack": attack.label, "texts": len(missing), "seconds": seconds})
