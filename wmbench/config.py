@@ -85,6 +85,10 @@ class RunConfig(BaseModel):
     attacked_nulls: int = Field(
         0, ge=0, description="Held-out null texts that are attacked too, for false positives under attack; 0: none."
     )
+    lengths: list[Annotated[int, Field(ge=1)]] = Field(
+        default_factory=list, description="Numbers of tokens to detect after: how many does it take? Empty: not asked."
+    )
+    judge: str | None = Field(None, description="Judge of fluency: `mini-judge` (default) or `hf:<causal model>`.")
     keys: int = Field(1, ge=0, description="Wrong keys, derived from the key, that the controls average over.")
     batch_size: int = Field(8, ge=1, description="Samples decoded side by side; changes speed, never the texts.")
     failure_limit: float = Field(0.05, ge=0, le=1, description="Share of failed items above which the exit code is 1.")

@@ -28,10 +28,16 @@ def calibration_metadata(detector: Detector, nulls: NullSpec, key_id: str | None
     }
 
 
-def make_calibration(detector: Detector, library: NullLibrary, nulls: NullSpec, key: SecretKey | None) -> Calibration:
-    """Score the calibration texts of a null set under a key. Held-out texts are not touched."""
-    views = library.scores(nulls, library.texts(nulls)["calibration"], detector, key)
+def make_calibration(
+    detector: Detector, library: NullLibrary, nulls: NullSpec, key: SecretKey | None, *, tokens: int | None = None
+) -> Calibration:
+    """Score the calibration texts of a null set under a key; with `tokens` only so many of each text's first tokens.
+    Held-out texts are not touched."""
+    texts = library.texts(nulls)["calibration"] if tokens is None else library.cut(nulls, tokens)
+    views = library.scores(nulls, texts, detector, key)
     metadata = calibration_metadata(detector, nulls, key.id if key else None)
+    if tokens is not None:
+        metadata["nulls"] = {**metadata["nulls"], "tokens": [tokens, tokens]}
     return Calibration(views.scores, views.names, metadata)
 
 

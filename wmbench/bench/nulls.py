@@ -135,8 +135,8 @@ class NullLibrary:
         return TextSet.of(f"attacked-{name}-{count}", (results[i] for i in heldout.ids if i in results))
 
     def cut(self, spec: NullSpec, tokens: int) -> TextSet:
-        """The calibration texts cut to their first tokens; those that would change by the cut are left out."""
-        return self.texts(spec)["calibration"].cut(tokens, spec.codec, exactly=True)
+        """The calibration texts, each cut to its first tokens."""
+        return self.texts(spec)["calibration"].cut(tokens, spec.codec)
 
     def features(self, spec: NullSpec, texts: TextSet, detector: Detector) -> Features:
         """Of a part of the null set. Key-free, so computed once for all keys, data sets and settings of marking."""

@@ -27,9 +27,11 @@ from wmbench.bench.stages.decode import DecodeStage
 from wmbench.bench.stages.detect import DetectStage
 from wmbench.bench.stages.features import FeaturesStage
 from wmbench.bench.stages.filter import FilterStage, drop_counts
+from wmbench.bench.stages.lengths import LengthsStage
 from wmbench.bench.stages.metrics import FILE as METRICS
 from wmbench.bench.stages.metrics import MetricsStage
 from wmbench.bench.stages.prompts import PromptsStage
+from wmbench.bench.stages.quality import QualityStage
 from wmbench.bench.stages.score import ScoreStage
 from wmbench.bench.store import Owner, RunStore
 from wmbench.config import Settings
@@ -41,10 +43,12 @@ STAGES: tuple[Stage, ...] = (
     DecodeStage(),
     FilterStage(),
     AttackStage(),
+    QualityStage(),
     FeaturesStage(),
     ScoreStage(),
     CalibrateStage(),
     DetectStage(),
+    LengthsStage(),
     ControlsStage(),
     MetricsStage(),
 )

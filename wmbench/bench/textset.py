@@ -38,16 +38,12 @@ class TextSet:
     def first(self, count: int) -> TextSet:
         return TextSet(self.name, self.ids[:count], self.texts[:count])
 
-    def cut(self, tokens: int, codec: TextCodec, *, exactly: bool = False) -> TextSet:
-        """The first tokens of every text; `exactly` leaves out texts that are shorter or retokenise differently."""
+    def cut(self, tokens: int, codec: TextCodec) -> TextSet:
+        """The first tokens of every text. A cut inside a word may retokenise to one token more or less."""
         whole = codec.encode_batch(self.texts)
-        texts = [
-            codec.decode(ids[:tokens]) if len(ids) > tokens else text
-            for ids, (_, text) in zip(whole, self, strict=True)
-        ]
-        lengths = map(len, codec.encode_batch(texts))
-        kept = [(i, text) for i, text, n in zip(self.ids, texts, lengths, strict=True) if n == tokens or not exactly]
-        return TextSet(f"{self.name}-cut-{tokens}", tuple(i for i, _ in kept), tuple(text for _, text in kept))
+        parts = zip(self.texts, whole, strict=True)
+        texts = tuple(codec.decode(ids[:tokens]) if len(ids) > tokens else text for text, ids in parts)
+        return TextSet(f"{self.name}-first-{tokens}", self.ids, texts)
 
     @cached_property
     def digest(self) -> str:

@@ -91,6 +91,19 @@ _RUN = [
     ),
     click.option("--keys", type=int, help="Wrong keys that the controls average over (default: 1)."),
     click.option(
+        "--attacked-nulls",
+        type=int,
+        help="Held-out null texts that are attacked too, for false positives (default: 0).",
+    ),
+    click.option(
+        "--length",
+        "lengths",
+        type=int,
+        multiple=True,
+        help="Detect after so many tokens, too; may be repeated. How many does it take?",
+    ),
+    click.option("--judge", metavar="NAME", help="Judge of fluency: mini-judge (default) or hf:MODEL."),
+    click.option(
         "--preset", metavar="NAME", default="quick", show_default=True, help="Named defaults below your own settings."
     ),
     click.option(

@@ -1,4 +1,4 @@
-"""Stage 4: attack every kept sample in every chosen way, one file per attack. An item that fails says why."""
+"""Attack every kept sample in every chosen way, one file per attack. An item that fails says why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stage 9: the wrong-key control. The same texts under keys that marked nothing: every one of them must be silent.
+"""The wrong-key control. The same texts under keys that marked nothing: every one of them must be silent.
 
 One key shifts all texts of a family alike, so the controls average over several keys (`keys`). Each wrong key is
 calibrated for itself, from the packed features: no encoder call, no tokenisation.

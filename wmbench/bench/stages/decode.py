@@ -1,4 +1,4 @@
-"""Stage 2: answer every prompt under the scheme.
+"""Answer every prompt under the scheme.
 
 Generations are appended in the order in which they finish, so that none is lost or held back. That order depends on
 the batch; when all are there the file is put into prompt order, once. What a sample says and costs depends on the

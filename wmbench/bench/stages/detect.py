@@ -1,4 +1,4 @@
-"""Stage 8: a verdict for every text that did not calibrate: `verdicts/<set>.jsonl`."""
+"""A verdict for every text that did not calibrate: `verdicts/<set>.jsonl`."""
 
 from __future__ import annotations
 

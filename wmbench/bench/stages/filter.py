@@ -1,4 +1,4 @@
-"""Stage 3: which samples count. The same rule for clean and marked texts; a dropped sample keeps its reason."""
+"""Which samples count. The same rule for clean and marked texts; a dropped sample keeps its reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stage 6: raw scores of every text set under the run's key: `scores/<set>.npz`, one column per view."""
+"""Raw scores of every text set under the run's key: `scores/<set>.npz`, one column per view."""
 
 from __future__ import annotations
 
