@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from wmbench.errors import ConfigError, UnknownNameError
 from wmbench.keys import KeySource
@@ -35,7 +35,7 @@ ALL, LOCAL = "all", "local"
 """In place of a name: everything registered; every attack that costs nothing."""
 
 
-HOW_NOT_WHAT: Final = frozenset({"batch_size", "failure_limit", "output"})
+HOW_NOT_WHAT: Final = frozenset({"batch_size", "failure_limit", "output", "retry_failed", "workers"})
 """Fields that say how to work, not what to compute: they are in no hash and in no result."""
 
 
@@ -63,9 +63,18 @@ class RunConfig(BaseModel):
 
     schemes: list[Chosen] = Field(default_factory=list, description="Watermark schemes; `all` means all.")
     attacks: list[Chosen] = Field(default_factory=list, description="Attacks; `all`, or `local` for the free ones.")
-    backbone: Chosen | None = Field(None, description="Diffusion language model; None: `mini`, else `tiny`.")
+    backbones: list[Chosen] = Field(
+        default_factory=list,
+        description="Diffusion language models; empty: `mini`, else `tiny`. `backbone: NAME` is short for one.",
+    )
     datasets: list[str] = Field(default_factory=list, description="Prompt datasets; empty: `finance`, else `toy`.")
     samples: int | None = Field(None, ge=1, description="Prompts taken from each dataset; None: all of them.")
+    top_up: bool = Field(
+        False, description="Answer further prompts until `samples` texts are kept, at most three times as many."
+    )
+    retries: int = Field(
+        0, ge=0, le=100, description="Answer a prompt again, so often, when the filters drop its text (baselines: 10)."
+    )
     decoding: Settings = Field(
         default_factory=dict, description="Decoding settings that differ from the published ones."
     )
@@ -92,9 +101,17 @@ class RunConfig(BaseModel):
     keys: int = Field(1, ge=0, description="Wrong keys, derived from the key, that the controls average over.")
     batch_size: int = Field(8, ge=1, description="Samples decoded side by side; changes speed, never the texts.")
     failure_limit: float = Field(0.05, ge=0, le=1, description="Share of failed items above which the exit code is 1.")
+    workers: int = Field(1, ge=1, description="Processes that share the work; changes speed, never a result.")
+    retry_failed: bool = Field(False, description="Attack again what an attack failed on before.")
     output: Path = Field(Path("runs"), description="Folder that holds the run folders.")
 
     _said: frozenset[str] = PrivateAttr(default=frozenset())
+
+    @model_validator(mode="after")
+    def _consistent(self) -> RunConfig:
+        if self.top_up and self.samples is None:
+            raise ValueError("`top_up` needs `samples`: how many texts are wanted?")
+        return self
 
     @property
     def passed(self) -> Settings:
@@ -130,7 +147,7 @@ def load_config(
     """The configuration of preset, file, options and overrides."""
     if preset not in PRESETS:
         raise UnknownNameError("preset", preset, PRESETS, hint="name one of the known presets")
-    said = merged(read_settings_file(Path(file)) if file else {}, options or {})
+    said = merged(_plural(read_settings_file(Path(file)) if file else {}), _plural(options or {}))
     where = str(file) if file else None
     effective = merged(PRESETS[preset], said)
     validated(RunConfig, effective, "run configuration", where)  # overrides need lists and dictionaries to work on
@@ -142,6 +159,16 @@ def load_config(
     return config
 
 
+def _plural(settings: Mapping[str, Any]) -> Settings:
+    """`backbone: x` is short for `backbones: [x]`."""
+    result = dict(settings)
+    if (one := result.pop("backbone", None)) is not None:
+        if "backbones" in result:
+            raise ConfigError("`backbone` and `backbones` are both given", hint="keep `backbones`")
+        result["backbones"] = [one]
+    return result
+
+
 def _overridden(said: Settings, effective: Settings, overrides: Overrides) -> Settings:
     said = dict(said)
     if overrides.schemes:
@@ -149,9 +176,9 @@ def _overridden(said: Settings, effective: Settings, overrides: Overrides) -> Se
     if overrides.attacks:
         said["attacks"] = override_choices(effective.get("attacks", []), overrides.attacks, "attack", "-A")
     if overrides.backbone:
-        if not effective.get("backbone"):
+        if not effective.get("backbones"):
             raise ConfigError("-B: which backbone is meant?", hint="name it with --backbone")
-        said["backbone"] = override_choices([effective["backbone"]], overrides.backbone, "backbone", "-B")[0]
+        said["backbones"] = override_choices(effective["backbones"], overrides.backbone, "backbone", "-B")
     if overrides.decoding:
         own = {name.removeprefix("decoding."): value for name, value in overrides.decoding.items()}
         said["decoding"] = merged(effective.get("decoding", {}), own)

@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from wmbench.bench.draws import prompt_id
 from wmbench.bench.jsonl import JsonlFile
 from wmbench.bench.measure import FPR_TARGETS, interval, target_name
 from wmbench.bench.textset import SAMPLES, attacked_name
@@ -67,9 +68,9 @@ class MeasuredRun:
         return f"heldout-{label}"
 
     def verdicts(self, name: str) -> Judged:
-        """(p, ranking score) by text."""
+        """(p, ranking score) by text; retries answer the same prompt."""
         records = JsonlFile(self.folder / "verdicts" / f"{name}.jsonl").read()
-        return {record["id"]: (record["p"], record["score"]) for record in records}
+        return {prompt_id(record["id"]): (record["p"], record["score"]) for record in records}
 
 
 def compare_runs(first: Path, second: Path, *, any_nulls: bool = False) -> dict[str, Any]:

@@ -77,9 +77,9 @@ def estimate(run: Run) -> Estimate:
     with suppress(_Enough):
         list(decode(batch, engine, plan.decoding, counted, hooks.begin, seed=plan.config.seed, batch_size=len(batch)))
     seconds = time.perf_counter() - begun
-    needed = planned_steps(plan.decoding) * len(run.samples)
+    needed = planned_steps(plan.decoding) * run.wanted
     return Estimate(
-        len(run.samples),
+        run.wanted,
         planned_steps(plan.decoding),
         engine.counters.forward_rows / row_steps * needed,
         seconds / row_steps * needed / 60,

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from filelock import FileLock
 
-from wmbench.bench.attacking import Attacker
+from wmbench.bench.attack_files import attack_batch, attack_into
 from wmbench.bench.derived import digest, file_digest
 from wmbench.bench.disk import make_folder, pretty_json, write_atomic
 from wmbench.bench.jsonl import JsonlFile, Record
@@ -130,7 +130,7 @@ class NullLibrary:
             missing = [AttackInput(i, text) for i, text in heldout if i not in done]
             if missing:
                 self._note(f"attacking {len(missing):,} null texts ({spec.label}, {attack.label})")
-                Attacker.of(attack, self._builder, spec.codec, seed, ()).attack_into(file, missing)
+                attack_into(file, missing, attack_batch(attack, self._builder, spec.codec, seed))
         results = {record["id"]: record for record in file.read() if record["text"] is not None}
         return TextSet.of(f"attacked-{name}-{count}", (results[i] for i in heldout.ids if i in results))
 

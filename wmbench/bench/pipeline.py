@@ -105,13 +105,14 @@ def prepare(
 
 def prepare_all(plans: Sequence[RunPlan], builder: Builder, **options: Any) -> list[Run]:
     """All runs of a comparison, in their order; each knows the control on its prompts."""
-    controls: dict[str, Run] = {}
+    controls: dict[tuple[str, str], Run] = {}
     runs: dict[int, Run] = {}
     for number, plan in sorted(enumerate(plans), key=lambda pair: not pair[1].is_control):
-        clean = None if plan.is_control else controls.get(plan.dataset.label)
+        origin = plan.backbone.label, plan.dataset.label
+        clean = None if plan.is_control else controls.get(origin)
         runs[number] = prepare(plan, builder, **options, clean=clean)
         if plan.is_control:
-            controls.setdefault(plan.dataset.label, runs[number])
+            controls.setdefault(origin, runs[number])
     return [runs[number] for number in range(len(plans))]
 
 

@@ -1,7 +1,7 @@
 """Bootstrap intervals of a whole ROC at once: AUC and interpolated TPR of the same resamples.
 
-A resample is a count of positives and one of negatives at every score that occurs; their cumulative sums are its ROC, so
-no resample is ever sorted. For AUC the numbers are those of `bootstrap(auc, ...)`.
+A resample is a count of positives and one of negatives at every score that occurs; their cumulative sums are its ROC,
+so no resample is ever sorted. For AUC the numbers are those of `bootstrap(auc, ...)`.
 """
 
 from __future__ import annotations

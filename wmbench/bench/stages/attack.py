@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from wmbench.bench.attacking import Attacker
+from wmbench.bench.attack_files import attack_batch, attack_into
 from wmbench.bench.jsonl import Record
 from wmbench.bench.plan import Resolved
 from wmbench.bench.stages.base import Run, Tally, finished_items
@@ -34,15 +34,18 @@ class AttackStage:
 
     def _finished(self, run: Run, attack: Resolved[AttackInfo]) -> list[Record]:
         """Also those of samples that the present filters drop: other filters may have kept them."""
-        return finished_items(run.store.attacked(attack.label), (sample.id for sample in run.samples))
+        return finished_items(run.store.attacked(attack.label), (sample.id for sample in run.answers))
 
     def _missing(self, run: Run, attack: Resolved[AttackInfo]) -> list[AttackInput]:
-        done = {record["id"] for record in self._finished(run, attack)}
+        again = run.plan.config.retry_failed
+        done = {record["id"] for record in self._finished(run, attack) if not (again and record["error"])}
         return [AttackInput(s["id"], s["text"], s["prompt"]) for s in kept_samples(run) if s["id"] not in done]
 
     def _attack(self, run: Run, attack: Resolved[AttackInfo], missing: list[AttackInput]) -> None:
         begun = time.perf_counter()
-        attacker = Attacker.of(attack, run.builder, run.backbone.codec, run.plan.config.seed, run.observers)
-        attacker.attack_into(run.store.attacked(attack.label), missing)
+        file, config = run.store.attacked(attack.label), run.plan.config
+        if config.retry_failed and any(record["error"] for record in file.read()):
+            file.rewrite(record for record in file.read() if not record["error"])
+        attack_into(file, missing, attack_batch(attack, run.builder, run.backbone.codec, config.seed, run.observers))
         seconds = round(time.perf_counter() - begun, 6)
         run.store.timings.append({"event": "attack", "attack": attack.label, "texts": len(missing), "seconds": seconds})

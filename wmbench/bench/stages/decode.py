@@ -8,9 +8,12 @@ sample alone, so the finished file has the same bytes at any batch size and afte
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from contextlib import ExitStack
 from dataclasses import asdict
 
+from wmbench.bench.draws import next_draws
+from wmbench.bench.filters import filter_texts
 from wmbench.bench.jsonl import Record
 from wmbench.bench.stages.base import Run, Tally, finished_items
 from wmbench.observers import TraceObserver
@@ -22,26 +25,36 @@ class DecodeStage:
     name = "decode"
 
     def is_complete(self, run: Run) -> bool:
-        return [record["id"] for record in self._finished(run)] == [sample.id for sample in run.samples]
+        finished = [record["id"] for record in self._finished(run)]
+        return finished == in_order(run, finished) and not self._missing(run)
 
     def work(self, run: Run) -> None:
-        finished = {record["id"] for record in self._finished(run)}
-        missing = [sample for sample in run.samples if sample.id not in finished]
-        if finished and missing:
-            run.note(f"resuming: {len(finished)} of {len(run.samples)} samples are already there")
-        if missing:
+        finished = len(self._finished(run))
+        if finished and self._missing(run):
+            run.note(f"resuming: {finished} of {run.wanted} samples are already there")
+        while missing := self._missing(run):
             self._decode(run, missing)
-        position = {sample.id: index for index, sample in enumerate(run.samples)}
-        records = self._finished(run)
-        in_order = sorted(records, key=lambda record: position[record["id"]])
-        if in_order != records:
-            run.store.samples.rewrite(in_order)
+        records = {record["id"]: record for record in self._finished(run)}
+        if list(records) != in_order(run, records):
+            run.store.samples.rewrite(records[i] for i in in_order(run, records))
 
     def tallies(self, run: Run) -> dict[str, Tally]:
-        return {"samples": Tally(len(run.samples), len(self._finished(run)))}
+        finished = len(self._finished(run))
+        return {"samples": Tally(finished + len(self._missing(run)), finished)}
 
     def _finished(self, run: Run) -> list[Record]:
-        return finished_items(run.store.samples, (sample.id for sample in run.samples))
+        return finished_items(run.store.samples, (sample.id for sample in run.answers))
+
+    def _missing(self, run: Run) -> list[Sample]:
+        """What is to be answered now; with retries or topping up there may be more to come afterwards."""
+        config, records = run.plan.config, {record["id"]: record for record in self._finished(run)}
+        reasons: dict[str, str | None] = dict.fromkeys(records)
+        if config.retries or config.top_up:
+            texts = [records[i]["text"] for i in in_order(run, records)]
+            verdicts = filter_texts(texts, run.backbone.codec, run.plan.filters)
+            reasons = {i: v.reason for i, v in zip(in_order(run, records), verdicts, strict=True)}
+        wanted = run.wanted if config.top_up else None
+        return next_draws(run.samples, reasons, wanted=wanted, retries=config.retries)
 
     def _decode(self, run: Run, missing: list[Sample]) -> None:
         from wmbench.runtime.loop import decode, make_engine
@@ -71,6 +84,12 @@ class DecodeStage:
                 seconds = round(time.perf_counter() - begun, 6)
                 tokens = len(generation.token_ids)
                 store.timings.append({"event": "sample", "id": generation.sample.id, "at": seconds, "tokens": tokens})
+
+
+def in_order(run: Run, ids: Collection[str]) -> list[str]:
+    """The same ids in the order of the prompts."""
+    known = frozenset(ids)
+    return [sample.id for sample in run.answers if sample.id in known]
 
 
 def sample_record(generation: Generation) -> Record:

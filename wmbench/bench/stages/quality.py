@@ -7,6 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from wmbench.bench.derived import digest
+from wmbench.bench.draws import prompt_id
 from wmbench.bench.jsonl import JsonlFile, encode_line
 from wmbench.bench.stages.base import Run, Tally
 from wmbench.bench.textset import kept_samples
@@ -51,11 +52,12 @@ def judge_of(run: Run) -> FoundJudge | str:
 
 
 def read_quality(run: Run) -> dict[str, float]:
-    """Log-perplexity by sample; empty when nothing was judged."""
+    """Log-perplexity by prompt; empty when nothing was judged."""
     if isinstance(judge_of(run), str):
         return {}
     records = JsonlFile(run.store.folder / FILE).read()
-    return {record["id"]: record["log_perplexity"] for record in records if record["log_perplexity"] is not None}
+    known = (record for record in records if record["log_perplexity"] is not None)
+    return {prompt_id(record["id"]): record["log_perplexity"] for record in known}
 
 
 _JUDGES: dict[str, TextJudge] = {}
