@@ -1,8 +1,8 @@
 """Which prompts are answered, and how often.
 
 Plainly: every prompt once. With `retries` an answer that the filters drop is drawn again, so many times at most: the
-rule of the published baselines (10), here the same for all schemes. With `top_up` prompts are answered in order until as
-many texts are kept as were asked for. Both look at finished texts only, so batches and interruptions change nothing:
+rule of the published baselines (10), here the same for all schemes. With `top_up` prompts are answered in order until
+as many texts are kept as were asked for. Both look at finished texts only, so batches and interruptions change nothing:
 the answers that are needed are always a part of those that the finished run has.
 """
 

@@ -1,6 +1,6 @@
 """From names to runs: looks up what the configuration names, checks every setting, and gives each run its identity.
 
-One run is one scheme on one backbone and one prompt dataset. Its folder is named by a hash over everything that determines its texts,
+One run is one scheme, one backbone, one prompt dataset. Its folder is named by a hash over what determines its texts,
 so the same command finds its own work again. Filters, attacks, null texts and alpha are not part of it: they have files
 of their own in the folder, so that changing them decodes nothing again.
 """
