@@ -26,10 +26,33 @@ Settings = dict[str, Any]
 Model = TypeVar("Model", bound=BaseModel)
 
 DEFAULT_PRESET: Final = "quick"
+_COMPARED: Final = ["none", "denmark", "dlm_kgw", "dgmark", "patternmark", "umr"]
+_LAB: Final[Settings] = {
+    "schemes": _COMPARED,
+    "datasets": ["finance", "howto", "explain"],
+    "attacks": ["local"],
+    "lengths": [50, 100, 150, 200, 300],
+    "keys": 25,
+}
 PRESETS: Final[dict[str, Settings]] = {
     "quick": {"samples": 8, "attacks": ["local"], "calibration_texts": 2700, "heldout_texts": 1000},
+    "lab-mid": {**_LAB, "samples": 100, "calibration_texts": 6000, "heldout_texts": 4000},
+    "lab-full": {**_LAB, "samples": 300, "calibration_texts": 30_000, "heldout_texts": 10_000},
+    "paper": {
+        "schemes": _COMPARED,
+        "backbones": ["llada-8b", "llada-1.5", "llada2.0-mini", "dream-7b"],
+        "datasets": ["finance_qa", "alpacafarm", "longform_qa"],
+        "attacks": ["llm-rewrite", "llm-compress", "llm-expand", "llm-document-rewrite"],
+        "nulls": ["c4"],
+        "samples": 300,
+        "calibration_texts": 30_000,
+        "heldout_texts": 10_000,
+        "filters": {"strict_repetition": True},
+    },
 }
 """Partial configurations by name. A preset's values count as defaults: what the user says always wins."""
+LONG_PRESETS: Final = frozenset({"lab-mid", "lab-full", "paper"})
+"""Those whose time is estimated, and said, before they start."""
 
 ALL, LOCAL = "all", "local"
 """In place of a name: everything registered; every attack that costs nothing."""

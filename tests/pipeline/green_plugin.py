@@ -77,6 +77,12 @@ class Wide(Green):
     views = 4
 
 
+class Broken(Green):
+    @hookimpl
+    def decode_step(self, step):
+        raise ValueError("out of ink")
+
+
 class OwnFeatures(Green):
     """Counts the texts whose features it computes."""
 
@@ -121,6 +127,7 @@ def register_schemes():
         SchemeInfo("green", "test", f"{ME}:Green", config, alg_id="test.green.1"),
         SchemeInfo("fixed", "test", f"{ME}:Green", config, alg_id="test.fixed.1", key_use="fixed"),
         SchemeInfo("wide", "test", f"{ME}:Wide", config, alg_id="test.wide.1"),
+        SchemeInfo("broken", "test", f"{ME}:Broken", config, alg_id="test.broken.1"),
         SchemeInfo("own", "test", f"{ME}:OwnFeatures", config, alg_id="test.own.1"),
         SchemeInfo("declared", "test", f"{ME}:OwnFeatures", f"{ME}:DeclaredConfig", alg_id="test.declared.1"),
     ]

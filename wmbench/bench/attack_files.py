@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from wmbench.bench.disk import make_folder
-from wmbench.bench.jsonl import JsonlFile
+from wmbench.bench.jsonl import JsonlFile, Record
 from wmbench.errors import PluginError
 from wmbench.run_hooks import RunHooks
 from wmbench.types import AttackContext, Attacked, AttackInput, TextCodec
@@ -34,10 +33,20 @@ def attack_batch(
 def attack_into(file: JsonlFile, items: Sequence[AttackInput], attack: AttackBatch) -> None:
     """Append one record per text; one that failed says why and is done, too."""
     make_folder(file.path.parent)
-    waiting = iter(items)
-    while batch := list(islice(waiting, TEXTS_PER_CALL)):
-        for item, result in zip(batch, isolated(batch, attack), strict=True):
-            file.append({"id": item.id, "text": result.text, "error": result.error, "details": dict(result.details)})
+    for batch in batches(items):
+        for record in attacked_records(batch, attack):
+            file.append(record)
+
+
+def batches(items: Sequence[AttackInput]) -> list[Sequence[AttackInput]]:
+    return [items[at : at + TEXTS_PER_CALL] for at in range(0, len(items), TEXTS_PER_CALL)]
+
+
+def attacked_records(batch: Sequence[AttackInput], attack: AttackBatch) -> list[Record]:
+    return [
+        {"id": item.id, "text": result.text, "error": result.error, "details": dict(result.details)}
+        for item, result in zip(batch, isolated(batch, attack), strict=True)
+    ]
 
 
 def isolated(batch: Sequence[AttackInput], attack: AttackBatch) -> Sequence[Attacked]:

@@ -41,6 +41,22 @@ def make_calibration(
     return Calibration(views.scores, views.names, metadata)
 
 
+def recorded_settings(calibration: Calibration) -> Settings:
+    """What a calibration was made with, as settings of a run; empty for what it does not say."""
+    made: Mapping[str, Any] = calibration.metadata
+    settings: Settings = {}
+    if scheme := made.get("scheme"):
+        params = scheme.get("settings") or {}
+        settings["schemes"] = [{"name": scheme["name"], **({"params": params} if params else {})}]
+    if backbone := made.get("backbone"):
+        params = {name: value for name, value in backbone["settings"].items() if name != "argument"}
+        name = f"{backbone['name']}{backbone['settings'].get('argument', '')}"
+        settings["backbone"] = {"name": name, "params": params}
+    if decoding := made.get("decoding"):
+        settings["decoding"] = decoding
+    return settings
+
+
 def require_fitting(calibration: Calibration, detector: Detector, key_id: str | None, where: str) -> None:
     """Refuse a calibration of another scheme, configuration, key or tokenizer, naming what differs."""
     found: Mapping[str, Any] = calibration.metadata

@@ -151,6 +151,10 @@ class NullLibrary:
                 write_atomic(done, made_of)
         return read_packed(folder, texts.name)
 
+    def has_features(self, spec: NullSpec, side: Side, detector: Detector) -> bool:
+        """Whether they have been computed before; a guess for estimates, without reading anything."""
+        return (self.folder(spec) / "features" / detector.features_digest[:10] / f"{side}.json").exists()
+
     def scores(self, spec: NullSpec, texts: TextSet, detector: Detector, key: SecretKey | None) -> Views:
         """Raw scores of a part of the null set under a key: the same for every data set, so computed once."""
         made_of = digest([texts.digest, detector.features_identity, detector.identity, key.id if key else None])

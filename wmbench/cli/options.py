@@ -120,6 +120,7 @@ _RUN = [
     click.option(
         "--failure-limit", type=float, help="Share of failed items above which the exit code is 1 (default: 0.05)."
     ),
+    click.option("--workers", type=int, help="Processes that share the work (default: 1); never changes a result."),
     click.option("--retry-failed", is_flag=True, help="Attack again what an attack failed on before."),
     *_NULLS,
 ]

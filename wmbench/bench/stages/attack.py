@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 
-from wmbench.bench.attack_files import attack_batch, attack_into
+from wmbench.bench.attack_files import attack_batch, attack_into, attacked_records, batches
+from wmbench.bench.disk import make_folder
 from wmbench.bench.jsonl import Record
 from wmbench.bench.plan import Resolved
 from wmbench.bench.stages.base import Run, Tally, finished_items
 from wmbench.bench.textset import kept_samples
+from wmbench.bench.workers import in_order
 from wmbench.types import AttackInfo, AttackInput
 
 
@@ -46,6 +48,21 @@ class AttackStage:
         file, config = run.store.attacked(attack.label), run.plan.config
         if config.retry_failed and any(record["error"] for record in file.read()):
             file.rewrite(record for record in file.read() if not record["error"])
-        attack_into(file, missing, attack_batch(attack, run.builder, run.backbone.codec, config.seed, run.observers))
+        if run.executor is None:
+            chosen = attack_batch(attack, run.builder, run.backbone.codec, config.seed, run.observers)
+            attack_into(file, missing, chosen)
+        else:
+            make_folder(file.path.parent)
+            payloads = [(attack.label, list(batch)) for batch in batches(missing)]
+            for records in in_order(run.executor.map(attack_texts, run, payloads)):
+                for record in records:
+                    file.append(record)
         seconds = round(time.perf_counter() - begun, 6)
         run.store.timings.append({"event": "attack", "attack": attack.label, "texts": len(missing), "seconds": seconds})
+
+
+def attack_texts(run: Run, payload: tuple[str, list[AttackInput]]) -> list[Record]:
+    """A task for workers."""
+    label, batch = payload
+    attack = next(attack for attack in run.plan.attacks if attack.label == label)
+    return attacked_records(batch, attack_batch(attack, run.builder, run.backbone.codec, run.plan.config.seed))

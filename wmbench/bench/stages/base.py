@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from wmbench.bench.nulls import NullLibrary, NullSpec
     from wmbench.bench.plan import RunPlan
     from wmbench.bench.store import RunStore
+    from wmbench.bench.workers import Executor
     from wmbench.observers import ProgressObserver
     from wmbench.runtime.backbone import Backbone
 
@@ -42,6 +43,10 @@ class Run:
     """Tells the user something, on one line."""
     clean: Run | None = None
     """The control of the same comparison, whose clean texts are a null family."""
+    number: int = 0
+    """Place of the plan among those of its configuration."""
+    executor: Executor | None = None
+    """Processes that share the work; None: this one does it all."""
 
     @cached_property
     def answers(self) -> list[Sample]:
