@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,8 @@ from tests.pipeline.helpers import PLUGIN, SMALL, metrics
 from tests.pipeline.helpers import run as run_by_pipeline
 from wmbench.errors import CalibrationError, ConfigError
 
-MODEL = {"backbone": "tiny", "decoding": {"max_new_tokens": 24}, "plugins": [PLUGIN]}
+SETTINGS = {name: value for name, value in SMALL.items() if name != "schemes"}
+MODEL: dict[str, Any] = {"backbone": "tiny", "decoding": {"max_new_tokens": 24}, "plugins": [PLUGIN]}
 
 
 def test_the_example_of_the_docs_runs(tmp_path: Path) -> None:
@@ -29,8 +31,7 @@ def test_the_example_of_the_docs_runs(tmp_path: Path) -> None:
 
 def test_run_and_detect_agree_with_the_pipeline(tmp_path: Path) -> None:
     by_pipeline = metrics(run_by_pipeline(tmp_path / "a"))
-    settings = {name: value for name, value in SMALL.items() if name != "schemes"}
-    (result,) = wmbench.run("green", output=tmp_path / "b", plugins=[PLUGIN], **settings)
+    (result,) = wmbench.run("green", output=tmp_path / "b", plugins=[PLUGIN], **SETTINGS)
     assert (result.scheme, result.backbone, result.dataset, result.status) == ("green", "tiny", "toy", "success")
     assert result.metrics == by_pipeline
 
@@ -59,7 +60,7 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="one scheme"):
         wmbench.generate("w3", "all", **MODEL)
     with pytest.raises(CalibrationError):
-        wmbench.run("green", output=tmp_path, plugins=[PLUGIN], **{**SMALL, "schemes": None, "calibration_texts": 10})
+        wmbench.run("green", output=tmp_path, plugins=[PLUGIN], **{**SETTINGS, "calibration_texts": 10})
 
 
 def test_importing_wmbench_imports_no_torch() -> None:

@@ -97,7 +97,7 @@ def _footnotes(results: Iterable[Metrics]) -> Iterable[str]:
 
 def _price(metrics: Metrics) -> str:
     """What the mark costs: forwards, fluency, tokens."""
-    cost, quality, needed = metrics["cost"], metrics["quality"], metrics["tokens_to_detect"]
+    cost, quality, needed = (metrics.get(name) or {} for name in ("cost", "quality", "tokens_to_detect"))
     parts = []
     if "forward_rows" in cost:
         ratio = f" ({cost['forward_rows_ratio']['estimate']:.2f} x clean)" if "forward_rows_ratio" in cost else ""
@@ -105,10 +105,10 @@ def _price(metrics: Metrics) -> str:
     if delta := quality.get("delta_log_perplexity"):
         parts.append(f"log-perplexity {_signed(delta)} against clean ({quality['judge']})")
     else:
-        parts.append(f"log-perplexity against clean n/a ({quality['why']})")
-    if needed is not None and needed["estimate"] is None:
+        parts.append(f"log-perplexity against clean n/a ({quality.get('why', 'not measured')})")
+    if needed and needed["estimate"] is None:
         parts.append(needed["why"])
-    elif needed is not None:
+    elif needed:
         parts.append(f"median {needed['estimate']:.0f} tokens to detect at alpha = {needed['alpha']:g}")
     return "; ".join(parts)
 
