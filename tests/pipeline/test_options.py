@@ -50,30 +50,37 @@ def test_false_positives_under_attack(tmp_path: Path) -> None:
     assert not [f for f in metrics(run(tmp_path, attacked_nulls=0))["nulls"] if f["attack"]]
 
 
+RAGGED = {"max_new_tokens": 24, "eos": "stop", "positions": "left_to_right", "temperature": 1.5}
+"""Answers of different lengths."""
+
+
+def lengths(folder: str) -> list[int]:
+    return [verdict["tokens"] for verdict in records(folder, "filter.jsonl")]
+
+
 def test_topping_up_keeps_as_many_as_were_asked_for(tmp_path: Path) -> None:
-    plain = run(tmp_path / "plain", samples=12, attacks=[])
-    ratios = [verdict["repetition"] for verdict in records(plain.folder, "filter.jsonl")]
-    strict = {"max_repetition": sorted(ratios)[6]}
-    outcome = run(tmp_path / "topped", samples=4, top_up=True, filters=strict, attacks=[])
+    options: dict[str, Any] = {"decoding": RAGGED, "attacks": []}
+    tokens = lengths(run(tmp_path / "plain", samples=12, **options).folder)
+    strict = {"min_tokens": sorted(tokens)[7]}
+    topped = {**options, "samples": 4, "top_up": True, "filters": strict}
+    outcome = run(tmp_path / "topped", **topped)
     verdicts = records(outcome.folder, "filter.jsonl")
     assert sum(verdict["kept"] for verdict in verdicts) == 4 == metrics(outcome)["cells"][0]["n"]
+    assert len(verdicts) > 4
     assert verdicts[-1]["kept"]  # not one prompt more than needed
-    expected = [ratio <= strict["max_repetition"] for ratio in ratios[: len(verdicts)]]
-    assert [verdict["kept"] for verdict in verdicts] == expected  # the same texts as without topping up
-    small = run(tmp_path / "small", samples=4, top_up=True, filters=strict, attacks=[], batch_size=1)
-    assert final_files(small.folder) == final_files(outcome.folder)
-    assert run(tmp_path / "topped", samples=4, top_up=True, filters=strict, attacks=[]).already_complete
-    relaxed = run(tmp_path / "topped", samples=4, top_up=True, attacks=[])
-    assert [verdict["reason"] for verdict in records(relaxed.folder, "filter.jsonl")[4:]] == ["surplus"] * (
-        len(verdicts) - 4
-    )
+    assert lengths(outcome.folder) == tokens[: len(verdicts)]  # the same texts as without topping up
+    assert final_files(run(tmp_path / "small", **topped, batch_size=1).folder) == final_files(outcome.folder)
+    assert run(tmp_path / "topped", **topped).already_complete
+    relaxed = run(tmp_path / "topped", **{**topped, "filters": {"min_tokens": 0}})
+    reasons = [verdict["reason"] for verdict in records(relaxed.folder, "filter.jsonl")]
+    assert reasons == [None] * 4 + ["surplus"] * (len(verdicts) - 4)
 
 
 def test_dropped_answers_are_drawn_again(tmp_path: Path) -> None:
-    plain = run(tmp_path / "plain", attacks=[])
-    ratios = [verdict["repetition"] for verdict in records(plain.folder, "filter.jsonl")]
-    strict = {"max_repetition": min(ratios)}
-    outcome = run(tmp_path / "retried", retries=2, filters=strict, attacks=["identity"])
+    options: dict[str, Any] = {"decoding": RAGGED, "attacks": ["identity"]}
+    plain = run(tmp_path / "plain", **options)
+    strict = {"min_tokens": sorted(lengths(plain.folder))[2]}
+    outcome = run(tmp_path / "retried", retries=2, filters=strict, **options)
     samples = records(outcome.folder, "samples.jsonl")
     assert len(samples) > 4
     assert samples[0]["text"] == records(plain.folder, "samples.jsonl")[0]["text"]
@@ -90,7 +97,7 @@ def test_dropped_answers_are_drawn_again(tmp_path: Path) -> None:
 def test_how_many_tokens_it_takes(tmp_path: Path) -> None:
     outcome = run(tmp_path, lengths=[6, 12, 20], attacks=[])
     found = metrics(outcome)["tokens_to_detect"]
-    assert list(found["detected_after"]) == ["6", "12", "20"]
+    assert set(found["detected_after"]) == {"6", "12", "20"}
     by_length = records(outcome.folder, "lengths.jsonl")
     assert [record["id"] for record in by_length] == [f"toy-{i:04d}" for i in range(4)]
     assert all(set(record["p"]) == {"6", "12", "20"} for record in by_length)

@@ -33,29 +33,36 @@ def attack_batch(
 def attack_into(file: JsonlFile, items: Sequence[AttackInput], attack: AttackBatch) -> None:
     """Append one record per text; one that failed says why and is done, too."""
     make_folder(file.path.parent)
+    worked = has_worked(file)
     for batch in batches(items):
-        for record in attacked_records(batch, attack):
+        for record in attacked_records(batch, attack, worked):
             file.append(record)
+            worked = worked or record["text"] is not None
 
 
 def batches(items: Sequence[AttackInput]) -> list[Sequence[AttackInput]]:
     return [items[at : at + TEXTS_PER_CALL] for at in range(0, len(items), TEXTS_PER_CALL)]
 
 
-def attacked_records(batch: Sequence[AttackInput], attack: AttackBatch) -> list[Record]:
+def has_worked(file: JsonlFile) -> bool:
+    """Whether the attack has changed any text so far."""
+    return any(record["text"] is not None for record in file.read())
+
+
+def attacked_records(batch: Sequence[AttackInput], attack: AttackBatch, worked: bool) -> list[Record]:
     return [
         {"id": item.id, "text": result.text, "error": result.error, "details": dict(result.details)}
-        for item, result in zip(batch, isolated(batch, attack), strict=True)
+        for item, result in zip(batch, isolated(batch, attack, worked), strict=True)
     ]
 
 
-def isolated(batch: Sequence[AttackInput], attack: AttackBatch) -> Sequence[Attacked]:
-    """An attack that raises fails the texts that it raises on. If that is all of them, it is the attack's fault."""
+def isolated(batch: Sequence[AttackInput], attack: AttackBatch, worked: bool) -> Sequence[Attacked]:
+    """An attack that raises fails the texts that it raises on. If it has never worked, it is the attack's own fault."""
     try:
         return attack(batch)
     except PluginError:
         results = [_alone(item, attack) for item in batch]
-        if all(result.text is None for result in results):
+        if not worked and all(result.text is None for result in results):
             raise
         return results
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from wmbench.bench.attack_files import attack_batch, attack_into, attacked_records, batches
+from wmbench.bench.attack_files import attack_batch, attack_into, attacked_records, batches, has_worked
 from wmbench.bench.disk import make_folder
 from wmbench.bench.jsonl import Record
 from wmbench.bench.plan import Resolved
@@ -53,7 +53,8 @@ class AttackStage:
             attack_into(file, missing, chosen)
         else:
             make_folder(file.path.parent)
-            payloads = [(attack.label, list(batch)) for batch in batches(missing)]
+            worked = has_worked(file)
+            payloads = [(attack.label, list(batch), worked) for batch in batches(missing)]
             for records in in_order(run.executor.map(attack_texts, run, payloads)):
                 for record in records:
                     file.append(record)
@@ -61,8 +62,9 @@ class AttackStage:
         run.store.timings.append({"event": "attack", "attack": attack.label, "texts": len(missing), "seconds": seconds})
 
 
-def attack_texts(run: Run, payload: tuple[str, list[AttackInput]]) -> list[Record]:
+def attack_texts(run: Run, payload: tuple[str, list[AttackInput], bool]) -> list[Record]:
     """A task for workers."""
-    label, batch = payload
+    label, batch, worked = payload
     attack = next(attack for attack in run.plan.attacks if attack.label == label)
-    return attacked_records(batch, attack_batch(attack, run.builder, run.backbone.codec, run.plan.config.seed))
+    chosen = attack_batch(attack, run.builder, run.backbone.codec, run.plan.config.seed)
+    return attacked_records(batch, chosen, worked)
