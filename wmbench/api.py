@@ -26,6 +26,7 @@ from wmbench.errors import ConfigError, WmbenchError
 if TYPE_CHECKING:
     from wmbench.bench.build import Builder
     from wmbench.bench.plan import RunPlan
+    from wmbench.config import RunConfig
     from wmbench.detection import Calibration
     from wmbench.types import Generation, Verdict
 
@@ -150,7 +151,7 @@ def _one(settings: Mapping[str, Any], plugins: Sequence[str | Path]) -> tuple[Ru
 
 
 def _resolved(
-    config: Any, plugins: Sequence[str | Path], note: Callable[[str], None] = lambda _: None
+    config: RunConfig, plugins: Sequence[str | Path], note: Callable[[str], None] = lambda _: None
 ) -> tuple[list[RunPlan], Builder]:
     from wmbench.bench.plan import resolve_runs
 

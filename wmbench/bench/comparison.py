@@ -130,8 +130,13 @@ def paired_detection(first: Judged, second: Judged, first_nulls: Judged, second_
 
 def _difference(sides: Callable[..., tuple[float, float]], *samples: Floats) -> dict[str, Any]:
     """Both sides and their difference with an interval; `sides` is called with resampled samples."""
+
+    def difference(*drawn: Floats) -> float:
+        first, second = sides(*drawn)
+        return first - second
+
     first, second = sides(*samples)
-    found = bootstrap(lambda *drawn: float(np.subtract(*sides(*drawn))), *samples, seed=_SEED, resamples=_RESAMPLES)
+    found = bootstrap(difference, *samples, seed=_SEED, resamples=_RESAMPLES)
     return {**interval(found), "first": first, "second": second}
 
 

@@ -46,7 +46,7 @@ def seconds_per_token(folder: Path) -> Mapping[str, Any] | None:
     Not part of metrics.json, which is the same wherever and however often it is computed.
     """
     seconds, tokens, last = 0.0, 0, 0.0
-    batch_sizes, threads = set(), set()
+    batch_sizes, threads = set[int](), set[int]()
     for record in JsonlFile(folder / "timings.jsonl").read():
         if record["event"] == "invocation":
             seconds, last = seconds + last, 0.0  # the clock of each invocation starts at zero
