@@ -69,7 +69,8 @@ def test_the_tables_have_the_averages_that_the_paper_states() -> None:
         assert record["value"] > max(rivals)
     untuned = [r for r in table("encoder") if r["setting"]["encoder"] == "untuned"]
     means = {m: sum(r["value"] for r in untuned if r["metric"] == m) / 16 for m in RATES}
-    assert means == pytest.approx(dict(zip(RATES, (30.31, 37.00, 57.75, 0.8765), strict=True)), abs=0.006)
+    # The paper's sentence says 30.31 for the first; its table gives 30.42.
+    assert means == pytest.approx(dict(zip(RATES, (30.42, 37.00, 57.75, 0.8765), strict=True)), abs=0.006)
 
 
 def test_presets_are_valid_and_what_the_user_says_wins() -> None:
