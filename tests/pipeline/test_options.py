@@ -51,7 +51,8 @@ def test_false_positives_under_attack(tmp_path: Path) -> None:
 
 
 RAGGED = {"max_new_tokens": 24, "eos": "stop", "positions": "left_to_right", "temperature": 1.5}
-"""Answers of different lengths."""
+"""Answers of different lengths; a mark would outbid the end of the text."""
+UNMARKED = {"name": "green", "params": {"delta": 0.0}}
 
 
 def lengths(folder: str) -> list[int]:
@@ -59,9 +60,9 @@ def lengths(folder: str) -> list[int]:
 
 
 def test_topping_up_keeps_as_many_as_were_asked_for(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"decoding": RAGGED, "attacks": []}
+    options: dict[str, Any] = {"schemes": [UNMARKED], "decoding": RAGGED, "attacks": []}
     tokens = lengths(run(tmp_path / "plain", samples=12, **options).folder)
-    strict = {"min_tokens": sorted(tokens)[7]}
+    strict = {"min_tokens": max(tokens)}
     topped = {**options, "samples": 4, "top_up": True, "filters": strict}
     outcome = run(tmp_path / "topped", **topped)
     verdicts = records(outcome.folder, "filter.jsonl")
@@ -77,9 +78,9 @@ def test_topping_up_keeps_as_many_as_were_asked_for(tmp_path: Path) -> None:
 
 
 def test_dropped_answers_are_drawn_again(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"decoding": RAGGED, "attacks": ["identity"]}
+    options: dict[str, Any] = {"schemes": [UNMARKED], "decoding": RAGGED, "attacks": ["identity"]}
     plain = run(tmp_path / "plain", **options)
-    strict = {"min_tokens": sorted(lengths(plain.folder))[2]}
+    strict = {"min_tokens": max(lengths(plain.folder))}
     outcome = run(tmp_path / "retried", retries=2, filters=strict, **options)
     samples = records(outcome.folder, "samples.jsonl")
     assert len(samples) > 4
@@ -90,8 +91,8 @@ def test_dropped_answers_are_drawn_again(tmp_path: Path) -> None:
         assert tried == [f"toy-000{prompt}", *(f"toy-000{prompt}~{n}" for n in range(1, len(tried)))]
         assert not any(verdicts[i] for i in tried[:-1])
         assert verdicts[tried[-1]] or len(tried) == 3
-    texts = {sample["text"] for sample in samples}
-    assert len(texts) == len(samples)  # other randomness, other text
+    texts = [sample["text"] for sample in samples if sample["text"]]
+    assert len(set(texts)) == len(texts)  # other randomness, other text
 
 
 def test_how_many_tokens_it_takes(tmp_path: Path) -> None:
