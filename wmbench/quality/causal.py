@@ -24,11 +24,11 @@ class CausalJudge:
             raise ConfigError("this judge needs transformers", hint="pip install 'wmbench[hf]'") from error
         try:
             self._tokenizer: Any = AutoTokenizer.from_pretrained(name)
-            self._model: Any = AutoModelForCausalLM.from_pretrained(name, use_safetensors=True)
+            model: Any = AutoModelForCausalLM.from_pretrained(name, use_safetensors=True)
         except (OSError, ValueError) as error:
             hint = "name a folder or a hub model with safetensors weights: hf:<folder or owner/name>"
             raise ConfigError("the judge cannot be loaded", where=name, why=str(error), hint=hint) from error
-        self._model.eval()
+        self._model = model.eval()
 
     def log_perplexity(self, prompt: Sequence[str], texts: Sequence[str]) -> npt.NDArray[np.float64]:
         result = np.full(len(texts), np.nan)

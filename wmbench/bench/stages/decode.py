@@ -73,6 +73,7 @@ class DecodeStage:
                 total = len(missing) * plan.decoding.max_new_tokens
                 observers.append(stack.enter_context(run.progress.watching(plan.title, total)))
             # Observers see the steps of this process only, so a traced run is decoded here.
+            records: Iterable[Record]
             if run.executor is None or run.trace or len(missing) == 1:
                 records = map(sample_record, answered(plan, run.builder, run.key, missing, observers))
             else:

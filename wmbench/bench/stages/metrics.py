@@ -117,7 +117,8 @@ def _cell(run: Run, label: str | None, judged: dict[str, Judged], unresolved: Co
 def _families(run: Run, judged: dict[str, Judged], unresolved: Collection[str]) -> list[dict[str, Any]]:
     """False positives by null family, the held-out half of what calibrated first; attacked ones behind all others."""
     labels = [attack.label for attack in run.plan.attacks]
-    names = [(spec.label, None, null_name(spec, "heldout")) for spec in run.nulls] + [(CLEAN, None, CLEAN)]
+    names: list[tuple[str, str | None, str]] = [(spec.label, None, null_name(spec, "heldout")) for spec in run.nulls]
+    names.append((CLEAN, None, CLEAN))
     names += [(spec.label, label, attacked_null_name(spec, label)) for spec in run.nulls for label in labels]
     names += [(CLEAN, label, attacked_clean_name(label)) for label in labels]
     return [

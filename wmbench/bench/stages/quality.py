@@ -31,9 +31,12 @@ class QualityStage:
         if isinstance(found, str):
             return
         kept = kept_samples(run)
-        values = _loaded(found).log_perplexity([s["prompt"] for s in kept], [s["text"] for s in kept]) if kept else []
+        values: list[float] = []
+        if kept:
+            prompts, texts = [sample["prompt"] for sample in kept], [sample["text"] for sample in kept]
+            values = _loaded(found).log_perplexity(prompts, texts).tolist()
         lines = [
-            encode_line({"id": sample["id"], "log_perplexity": None if math.isnan(value) else float(value)})
+            encode_line({"id": sample["id"], "log_perplexity": None if math.isnan(value) else value})
             for sample, value in zip(kept, values, strict=True)
         ]
         run.store.derived.write(FILE, self._inputs(run, found), b"".join(lines))
