@@ -143,7 +143,7 @@ def _overridden(said: Settings, effective: Settings, overrides: Overrides) -> Se
         said["attacks"] = override_choices(effective.get("attacks", []), overrides.attacks, "attack", "-A")
     if overrides.backbone:
         if not effective.get("backbone"):
-            raise ConfigError("-B: which backbone is meant?", hint="name it with --backbone")
+            raise ConfigError("a setting of the backbone, but which backbone is meant?", hint="name it with --backbone")
         said["backbone"] = override_choices([effective["backbone"]], overrides.backbone, "backbone", "-B")[0]
     if overrides.decoding:
         own = {name.removeprefix("decoding."): value for name, value in overrides.decoding.items()}
