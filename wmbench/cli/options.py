@@ -52,7 +52,7 @@ _MODEL = [
     *_SCHEME,
     click.option("--seed", type=int, help="Seed of all randomness (default: 0)."),
     click.option("--batch-size", type=int, help="Samples decoded side by side (default: 8); never changes a text."),
-    click.option("--device", metavar="NAME", help="cpu, cuda, cuda:1, ...; split: over all GPUs. Short for -B device=."),
+    click.option("--device", metavar="NAME", help="cpu, cuda, cuda:1, ...; split: all GPUs. Short for -B device=NAME."),
     click.option("--compile", "compiled", is_flag=True, help="Compile the model. Short for -B compile=true."),
     click.option(
         "--no-chat-template", is_flag=True, help="Prompts as they are, without layout. Short for -B prompt=plain."

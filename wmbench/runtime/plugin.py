@@ -58,9 +58,7 @@ def register_backbones() -> list[BackboneEntry]:
     ]
 
 
-def _published(
-    name: str, summary: str, settings: str, decoding: Mapping[str, Any], *model_types: str
-) -> BackboneEntry:
+def _published(name: str, summary: str, settings: str, decoding: Mapping[str, Any], *model_types: str) -> BackboneEntry:
     return BackboneEntry(
         name,
         summary,

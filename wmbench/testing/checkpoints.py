@@ -2,8 +2,8 @@
 
     python -m wmbench.testing.checkpoints llada /tmp/tiny-llada
 
-They write nonsense, through exactly the code paths of the real weights. Special ids are where the tokenizer puts them, not
-where the real models have them.
+They write nonsense, through exactly the code paths of the real weights. Special ids are where the tokenizer puts them,
+not where the real models have them.
 """
 
 from __future__ import annotations
@@ -104,10 +104,9 @@ def _write_tokenizer(
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in made.special_tokens])
     ids = {token: tokenizer.token_to_id(token) for token in made.special_tokens}
     fields = dict(made.tokenizer_fields)
-    fields["added_tokens_decoder"] = {
-        str(i): {"content": token, "lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
-        for token, i in sorted(ids.items(), key=lambda pair: pair[1])
-    }
+    shape = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
+    in_order = sorted(ids.items(), key=lambda pair: pair[1])
+    fields["added_tokens_decoder"] = {str(i): {"content": token, **shape} for token, i in in_order}
     (directory / "tokenizer_config.json").write_text(json.dumps(fields, indent=2))
     if with_json:
         tokenizer.save(str(directory / "tokenizer.json"))

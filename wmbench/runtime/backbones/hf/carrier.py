@@ -35,9 +35,7 @@ def import_transformers() -> Any:
     try:
         import transformers  # type: ignore[import-not-found,unused-ignore]
     except ImportError as error:
-        raise ConfigError(
-            "this backbone needs the package transformers", hint="pip install 'wmbench[hf]'"
-        ) from error
+        raise ConfigError("this backbone needs the package transformers", hint="pip install 'wmbench[hf]'") from error
     return transformers
 
 
@@ -144,7 +142,7 @@ def _device_map(model: nn.Module, dtype: torch.dtype) -> dict[str, torch.device]
         from accelerate import infer_auto_device_map
         from accelerate.utils import get_balanced_memory
     except ImportError as error:
-        raise ConfigError("several GPUs need the package accelerate", hint="pip install 'wmbench[multi-gpu]'") from error
+        raise ConfigError("several GPUs need the package accelerate", hint="pip install accelerate") from error
     whole = list(model._no_split_modules)
     memory = get_balanced_memory(model, dtype=dtype, no_split_module_classes=whole)
     found = infer_auto_device_map(model, max_memory=memory, dtype=dtype, no_split_module_classes=whole)
@@ -160,5 +158,3 @@ def _device_of(name: str, device_map: Mapping[str, torch.device]) -> torch.devic
         if (found := device_map.get(".".join(parts[:length]))) is not None:
             return found
     return next(iter(device_map.values()))
-
-

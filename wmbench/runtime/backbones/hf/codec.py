@@ -25,7 +25,7 @@ class CheckpointCodec(TokenizerCodec):
     def __init__(self, tokenizer: Tokenizer, layout: str, ids: SpecialIds, *, trims_prompt: bool = False) -> None:
         super().__init__(tokenizer.to_str(), layout)
         self.ids = ids
-        self._layout = layout
+        self.layout = layout
         self._trims_prompt = trims_prompt
         self._with_markers = tokenizer
         self._tokenizer.encode_special_tokens = True
@@ -44,6 +44,9 @@ class CheckpointCodec(TokenizerCodec):
         """Ids below `size` without a token."""
         return frozenset(range(self.size)) - set(self._with_markers.get_vocab(with_added_tokens=True).values())
 
+    def token_of(self, token_id: int) -> str:
+        return str(self._with_markers.id_to_token(token_id))
+
     def decode(self, ids: Sequence[int]) -> str:
         return super().decode([i for i in ids if i not in self.ids.every])
 
@@ -51,7 +54,7 @@ class CheckpointCodec(TokenizerCodec):
         """As one text, like the published code; but a prompt cannot forge markers by spelling them out."""
         text = prompt.encode("utf-8", "replace").decode("utf-8")
         text = text.strip() if self._trims_prompt else text
-        head, _, tail = self._layout.partition(_PLACE)
+        head, _, tail = self.layout.partition(_PLACE)
         if not self._forges_markers(text):
             return list(self._with_markers.encode(head + text + tail, add_special_tokens=False).ids)
         before, after = (self._with_markers.encode(part, add_special_tokens=False).ids for part in (head, tail))

@@ -13,8 +13,7 @@ from wmbench.errors import ConfigError
 
 _REQUIRED: Any = object()
 
-WITHOUT_INFLUENCE = frozenset(
-    """
+_GENERIC = """
     _commit_hash _name_or_path add_cross_attention architectures attn_implementation auto_map bad_words_ids
     begin_suppress_tokens bos_token_id chunk_size_feed_forward cross_attention_hidden_size decoder_start_token_id
     diversity_penalty do_sample dtype early_stopping encoder_no_repeat_ngram_size eos_token_id
@@ -25,8 +24,8 @@ WITHOUT_INFLUENCE = frozenset(
     return_dict_in_generate sep_token_id suppress_tokens task_specific_params temperature tf_legacy_loss
     tie_encoder_decoder tokenizer_class top_k top_p torch_dtype torchscript transformers_version typical_p
     use_bfloat16 use_cache
-    """.split()
-)
+"""
+WITHOUT_INFLUENCE = frozenset(_GENERIC.split())
 """Keys that transformers writes into any configuration: names, special ids (read elsewhere), generation, training."""
 
 
@@ -62,7 +61,7 @@ class ConfigKeys:
         return float(found)
 
     def must_be(self, name: str, *covered: Any, default: Any) -> None:
-        """Only these values are computed by the carrier; `default` is what the published code takes for a missing key."""
+        """Only these values are computed by the carrier; `default` is what a missing key means there."""
         self._read.add(name)
         found = self._config.get(name, default)
         if not any(found == value and type(found) is type(value) for value in covered):

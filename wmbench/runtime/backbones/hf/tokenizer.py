@@ -44,7 +44,10 @@ def load_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
         raise
     except Exception as error:  # the tokenizers library raises plain exceptions
         raise ConfigError(
-            "the tokenizer cannot be read", where=str(directory), why=str(error).splitlines()[0], hint="download it again"
+            "the tokenizer cannot be read",
+            where=str(directory),
+            why=str(error).splitlines()[0],
+            hint="download it again",
         ) from error
     _add_declared_tokens(tokenizer, checkpoint)
     return tokenizer
@@ -108,7 +111,7 @@ def special_ids(
         raise ConfigError(
             "the checkpoint has no mask token" if mask is None else f"mask id {mask!r} is no id of the tokenizer",
             where=str(checkpoint.directory),
-            why=f"looked for mask_token_id in config.json, mask_token in tokenizer_config.json, {', '.join(mask_tokens)}",
+            why=f"neither mask_token_id of config.json nor mask_token of the tokenizer nor {', '.join(mask_tokens)}",
             hint="only masked diffusion models and masked language models can be a backbone",
         )
     stated = config.get("eos_token_id")

@@ -60,7 +60,9 @@ def stored_tensors(directory: Path) -> dict[str, StoredTensor]:
         return _of_shards(directory, index)
     if (directory / _SINGLE).is_file():
         return _header(directory / _SINGLE)
-    others = sorted(path.name for pattern in ("*.safetensors", "*.bin", "*.pt", "*.pth") for path in directory.glob(pattern))
+    others = sorted(
+        path.name for pattern in ("*.safetensors", "*.bin", "*.pt", "*.pth") for path in directory.glob(pattern)
+    )
     raise ConfigError(
         f"{str(directory)!r} holds no {_SINGLE} and no {_INDEX}",
         why=f"it has {', '.join(others[:3])}" if others else "it has no weights",
