@@ -24,7 +24,7 @@ class CarrierBackbone:
     def __init__(self, checkpoint: Checkpoint, settings: CheckpointSettings) -> None:
         family = family_of(checkpoint)
         self.name = f"{family.name} ({checkpoint.directory.name})"
-        self.codec: CheckpointCodec = make_codec(checkpoint, settings.prompt)
+        self.codec: CheckpointCodec = make_codec(checkpoint, settings.prompt, settings.question)
         self.carrier = load_carrier(checkpoint, family, settings.device, settings.dtype)
         self.device = self.carrier.device
         self.fingerprint = self.carrier.fingerprint
@@ -61,7 +61,7 @@ class CarrierBackbone:
 
 def load_backbone(settings: CheckpointSettings) -> Backbone:
     """The factory that plugins register; config.json says which family it is."""
-    checkpoint = Checkpoint.open(settings.path, settings.revision)
+    checkpoint = Checkpoint.open(settings.path, settings.revision, with_weights=True)
     if checkpoint.model_type in FAMILIES:
         return CarrierBackbone(checkpoint, settings)
     from wmbench.runtime.backbones.hf.masked_lm import MaskedLmBackbone

@@ -142,7 +142,9 @@ def _device_map(model: nn.Module, dtype: torch.dtype) -> dict[str, torch.device]
         from accelerate import infer_auto_device_map
         from accelerate.utils import get_balanced_memory
     except ImportError as error:
-        raise ConfigError("several GPUs need the package accelerate", hint="pip install accelerate") from error
+        raise ConfigError(
+            "several GPUs need the package accelerate", hint="pip install 'wmbench[multi-gpu]'"
+        ) from error
     whole = list(model._no_split_modules)
     memory = get_balanced_memory(model, dtype=dtype, no_split_module_classes=whole)
     found = infer_auto_device_map(model, max_memory=memory, dtype=dtype, no_split_module_classes=whole)

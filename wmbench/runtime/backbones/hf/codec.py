@@ -66,21 +66,24 @@ class CheckpointCodec(TokenizerCodec):
 
 def codec_of(settings: CheckpointSettings) -> CheckpointCodec:
     """The factory that plugins register: the tokenizer alone."""
-    return make_codec(Checkpoint.open(settings.path, settings.revision), settings.prompt)
+    return make_codec(Checkpoint.open(settings.path, settings.revision), settings.prompt, settings.question)
 
 
-def make_codec(checkpoint: Checkpoint, prompt: str) -> CheckpointCodec:
+def make_codec(checkpoint: Checkpoint, prompt: str = "chat", question: str = _PLACE) -> CheckpointCodec:
+    """`prompt` names the layout; `question` holds fixed words around the prompt, inside the layout."""
     tokenizer = load_tokenizer(checkpoint)
     if checkpoint.model_type not in FAMILIES:
-        return _masked_lm_codec(checkpoint, tokenizer)
+        return _masked_lm_codec(checkpoint, tokenizer, question)
     family = family_of(checkpoint)
     ids = special_ids(checkpoint, tokenizer, family.mask_tokens, family.end_tokens)
     if prompt == "plain":
-        return CheckpointCodec(tokenizer, _PLACE, ids)
+        return CheckpointCodec(tokenizer, question, ids)
     if prompt == "shipped":
-        return CheckpointCodec(tokenizer, shipped_layout(checkpoint), ids, trims_prompt=family.trims_prompt)
-    _require_markers(checkpoint, tokenizer, family.prompt)
-    return CheckpointCodec(tokenizer, family.prompt, ids, trims_prompt=family.trims_prompt)
+        layout = shipped_layout(checkpoint)
+    else:
+        _require_markers(checkpoint, tokenizer, family.prompt)
+        layout = family.prompt
+    return CheckpointCodec(tokenizer, layout.replace(_PLACE, question), ids, trims_prompt=family.trims_prompt)
 
 
 def _require_markers(checkpoint: Checkpoint, tokenizer: Tokenizer, layout: str) -> None:
@@ -94,8 +97,8 @@ def _require_markers(checkpoint: Checkpoint, tokenizer: Tokenizer, layout: str) 
         )
 
 
-def _masked_lm_codec(checkpoint: Checkpoint, tokenizer: Tokenizer) -> CheckpointCodec:
+def _masked_lm_codec(checkpoint: Checkpoint, tokenizer: Tokenizer, question: str) -> CheckpointCodec:
     """BERT and its kin: the prompt stands behind the token that begins every text."""
     ids = special_ids(checkpoint, tokenizer, ("[MASK]", "<mask>"), ("[SEP]", "</s>"))
     begin = next((token for token in ("[CLS]", "<s>") if tokenizer.token_to_id(token) is not None), "")
-    return CheckpointCodec(tokenizer, begin + _PLACE, ids)
+    return CheckpointCodec(tokenizer, begin + question, ids)

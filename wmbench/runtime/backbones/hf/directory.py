@@ -6,7 +6,7 @@ Imports neither torch nor transformers: detection needs no more than the tokeniz
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,8 +14,9 @@ from typing import Any
 
 from wmbench.errors import ConfigError
 
-HUB_FILES = ("*.json", "*.safetensors", "*.jinja", "merges.txt", "vocab.txt", "*.model")
-"""Weights and data, never code."""
+SMALL_FILES = ("*.json", "*.jinja", "merges.txt", "vocab.txt", "*.model")
+WEIGHTS = "*.safetensors"
+"""What is downloaded: data, never code; weights only where a model is to be loaded."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +27,9 @@ class Checkpoint:
     config: Mapping[str, Any]
 
     @classmethod
-    def open(cls, path: str, revision: str | None = None) -> Checkpoint:
+    def open(cls, path: str, revision: str | None = None, *, with_weights: bool = False) -> Checkpoint:
         """A local directory, or a hub id that is downloaded or already in the local cache."""
-        directory = _located(path, revision)
+        directory = _located(path, revision, (*SMALL_FILES, WEIGHTS) if with_weights else SMALL_FILES)
         if not (directory / "config.json").is_file():
             raise ConfigError(
                 f"{str(directory)!r} holds no model",
@@ -76,7 +77,7 @@ def looks_like_a_path(name: str) -> bool:
     return name.startswith((".", "/", "~")) or Path(name).is_dir()
 
 
-def _located(path: str, revision: str | None) -> Path:
+def _located(path: str, revision: str | None, files: Sequence[str]) -> Path:
     local = Path(path).expanduser()
     if local.is_dir():
         return local
@@ -87,16 +88,16 @@ def _located(path: str, revision: str | None) -> Path:
             f"model directory {path!r} does not exist",
             hint="give a directory with config.json and safetensors, or a hub id of the form owner/name",
         )
-    return _downloaded(path, revision)
+    return _downloaded(path, revision, files)
 
 
-def _downloaded(hub_id: str, revision: str | None) -> Path:
+def _downloaded(hub_id: str, revision: str | None, files: Sequence[str]) -> Path:
     try:
         from huggingface_hub import snapshot_download
     except ImportError as error:
         raise ConfigError("models of the hub need an extra", hint="pip install 'wmbench[hf]'") from error
     try:
-        return Path(snapshot_download(hub_id, revision=revision, allow_patterns=list(HUB_FILES)))
+        return Path(snapshot_download(hub_id, revision=revision, allow_patterns=list(files)))
     except Exception as error:  # the hub library raises its own, httpx's and the operating system's errors
         first_line = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
         raise ConfigError(

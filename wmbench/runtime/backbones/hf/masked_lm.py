@@ -58,7 +58,7 @@ class MaskedLmBackbone:
         if settings.device == SPLIT:
             raise ConfigError("a masked language model is not split over GPUs", hint="use --device cuda")
         self.name = f"{kind} ({checkpoint.directory.name})"
-        self.codec: CheckpointCodec = make_codec(checkpoint, settings.prompt)
+        self.codec: CheckpointCodec = make_codec(checkpoint, settings.prompt, settings.question)
         self.device = chosen_device(settings.device)
         dtype = chosen_dtype(settings.dtype, self.device)
         self.fingerprint = fingerprint(stored_tensors(checkpoint.directory), str(dtype))

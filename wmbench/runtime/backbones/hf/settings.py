@@ -35,6 +35,11 @@ class CheckpointSettings(BaseModel):
         description="chat: the family's published layout; shipped: the directory's own template (needs jinja2); "
         "plain: the prompt as it is (--no-chat-template).",
     )
+    question: str = Field(
+        "{prompt}",
+        pattern=r"^[^{}]*\{prompt\}[^{}]*$",
+        description="Fixed words around every prompt, inside the layout: `Answer in detail: {prompt}`.",
+    )
     max_length: int | None = Field(None, ge=1, description="Longest canvas; None: what the model was made for.")
     compile: bool = Field(False, description="torch.compile the trunk: the first steps are slow, later ones faster.")
 
