@@ -19,8 +19,8 @@ from wmbench.runtime.row import Row
 from wmbench.testing import BackboneContract
 from wmbench.types import Sample
 
-_PLAIN = "the river rises in spring save a little every month please one two of three words somewhat long prompt eight"
-WORDS = _PLAIN.split()
+_PLAIN = "the river rises in spring save a little every month please one two of three words somewhat longer prompt"
+WORDS = [*_PLAIN.split(), "eight"]
 SMALL: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
 
 

@@ -101,6 +101,7 @@ class MaskedLmBackbone:
 
 def _load(checkpoint: Checkpoint, dtype: torch.dtype) -> Any:
     transformers = import_transformers()
+    transformers.utils.logging.disable_progress_bar()
     try:
         model, report = transformers.AutoModelForMaskedLM.from_pretrained(
             str(checkpoint.directory),
