@@ -200,7 +200,7 @@ def _overridden(said: Settings, effective: Settings, overrides: Overrides) -> Se
         said["attacks"] = override_choices(effective.get("attacks", []), overrides.attacks, "attack", "-A")
     if overrides.backbone:
         if not effective.get("backbones"):
-            raise ConfigError("-B: which backbone is meant?", hint="name it with --backbone")
+            raise ConfigError("a setting of the backbone, but which backbone is meant?", hint="name it with --backbone")
         said["backbones"] = override_choices(effective["backbones"], overrides.backbone, "backbone", "-B")
     if overrides.decoding:
         own = {name.removeprefix("decoding."): value for name, value in overrides.decoding.items()}

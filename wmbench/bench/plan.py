@@ -22,6 +22,7 @@ from wmbench.bench.filters import FilterSettings
 from wmbench.config import ALL, LOCAL, Choice, RunConfig, Settings, merged, validated
 from wmbench.errors import ConfigError
 from wmbench.host import Entry, Host, PluginRecord, Registry, load_attribute
+from wmbench.runtime.backbones.hf.directory import Checkpoint, looks_like_a_path
 from wmbench.runtime.settings import Decoding
 from wmbench.types import AttackInfo, BackboneEntry, DatasetInfo, Registered, SchemeInfo
 
@@ -224,9 +225,29 @@ def _default_backbone(host: Host) -> Choice:
 
 
 def _backbone(choice: Choice, host: Host) -> Resolved[BackboneEntry]:
+    if choice.name not in host.backbones and looks_like_a_path(choice.name):
+        return _backbone_in_directory(choice, host)
     entry, argument = host.backbones.resolve(choice.name)
     params = {"argument": argument, **choice.params} if argument else choice.params
-    return Resolved(entry, _settings(entry, "backbone", params), slug(choice.name), argument)
+    return Resolved(entry, _settings(entry, "backbone", params), slug(choice.name)[:40], argument)
+
+
+def _backbone_in_directory(choice: Choice, host: Host) -> Resolved[BackboneEntry]:
+    """Of `--backbone <directory>`: the first registered one whose model type is that of the directory."""
+    checkpoint = Checkpoint.open(choice.name)
+    fitting = [entry for entry in host.backbones.values() if checkpoint.model_type in entry.info.model_types]
+    if not fitting:
+        known = sorted({kind for entry in host.backbones.values() for kind in entry.info.model_types})
+        raise ConfigError(
+            f"no backbone loads model_type {checkpoint.model_type!r}",
+            where=str(checkpoint.directory / "config.json"),
+            why=f"known: {', '.join(known)}",
+            hint="a plugin can register one: docs/hooks.md",
+        )
+    entry = fitting[0]
+    params = {"path": choice.name, **choice.params}
+    label = f"{entry.info.name.rstrip(':')}-{checkpoint.directory.resolve().name}"
+    return Resolved(entry, _settings(entry, "backbone", params), slug(label)[:40])
 
 
 def resolve_nulls(config: RunConfig, host: Host) -> list[Resolved[DatasetInfo]]:

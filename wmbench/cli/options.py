@@ -15,13 +15,10 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_BACKBONE = click.option("--backbone", metavar="NAME", help="Diffusion language model (default: mini, else tiny).")
+_MODEL_HELP = "Diffusion language model, or the directory of one (default: mini, else tiny)"
+_BACKBONE = click.option("--backbone", "--model", "backbone", metavar="NAME", help=f"{_MODEL_HELP}.")
 _BACKBONES = click.option(
-    "--backbone",
-    "backbones",
-    metavar="NAME",
-    multiple=True,
-    help="Diffusion language model (default: mini, else tiny); may be repeated.",
+    "--backbone", "--model", "backbones", metavar="NAME", multiple=True, help=f"{_MODEL_HELP}; may be repeated."
 )
 
 _SETTINGS = [
@@ -53,6 +50,11 @@ _SETTINGS = [
 _DECODING = [
     click.option("--seed", type=int, help="Seed of all randomness (default: 0)."),
     click.option("--batch-size", type=int, help="Samples decoded side by side (default: 8); never changes a text."),
+    click.option("--device", metavar="NAME", help="cpu, cuda, cuda:1, ...; split: all GPUs. Short for -B device=NAME."),
+    click.option("--compile", "compiled", is_flag=True, help="Compile the model. Short for -B compile=true."),
+    click.option(
+        "--no-chat-template", is_flag=True, help="Prompts as they are, without layout. Short for -B prompt=plain."
+    ),
 ]
 
 _NULLS = [
@@ -164,6 +166,9 @@ def config_from_options(
     filter_settings: tuple[str, ...] = (),
     top_up: bool = False,
     retry_failed: bool = False,
+    device: str | None = None,
+    compiled: bool = False,
+    no_chat_template: bool = False,
     **options: Any,
 ) -> RunConfig:
     """The run configuration of a command's options; those that were not given are left to file and preset."""
@@ -178,10 +183,14 @@ def config_from_options(
     given.update({name: True for name, flag in {"top_up": top_up, "retry_failed": retry_failed}.items() if flag})
     if filter_settings:
         given["filters"] = parse_overrides(filter_settings, "-F")
+    short = {"device": device, "compile": compiled or None, "prompt": "plain" if no_chat_template else None}
     overrides = Overrides(
         schemes=parse_overrides(scheme_settings, "-S"),
         attacks=parse_overrides(attack_settings, "-A"),
-        backbone=parse_overrides(backbone_settings, "-B"),
+        backbone={
+            **{name: value for name, value in short.items() if value is not None},
+            **parse_overrides(backbone_settings, "-B"),
+        },
         decoding=parse_overrides(decoding_settings, "-D"),
     )
     return load_config(preset, config_file, given, overrides)
