@@ -13,6 +13,7 @@ import pytest
 from wmbench.bench.plan import resolve_runs
 from wmbench.bench.published import c4_nulls, finance_qa
 from wmbench.bench.split import fitted
+from wmbench.cli import main
 from wmbench.config import PRESETS, load_config
 from wmbench.errors import ConfigError
 from wmbench.host import Host
@@ -96,6 +97,24 @@ def test_the_paper_preset_has_every_cell_of_the_main_tables() -> None:
     reported = {(r["scheme"], r["backbone"], r["dataset"], r["attack"]) for r in (*table("main-1"), *table("main-2"))}
     assert cells == reported
     assert len(cells) == 300
+
+
+def test_a_dry_run_of_the_matrix_lists_every_cell(capsys: pytest.CaptureFixture[str]) -> None:
+    matrix = ["--backbone", "tiny", "--backbone", "tiny-block", "--attack", "identity", "--nulls", "lab"]
+    assert main(["run", "--preset", "paper", *matrix, "-S", "denmark.encoder=mini", "--dry-run", "--json"]) == 0
+    cells = json.loads(capsys.readouterr().out)["cells"]
+    assert len(cells) == 2 * 3 * 5 * 2
+    assert len({tuple(cell.values()) for cell in cells}) == len(cells)
+
+
+def test_a_dry_run_of_the_papers_own_matrix(capsys: pytest.CaptureFixture[str]) -> None:
+    host, paper = Host.discover(), PRESETS["paper"]
+    if not {*paper["backbones"]} <= {*host.backbones} or not {*paper["attacks"]} <= {*host.attacks}:
+        pytest.skip("needs the plugins of the real backbones and of the LLM attacks")
+    assert main(["run", "--preset", "paper", "--dry-run"]) == 0
+    *cells, summary = capsys.readouterr().out.splitlines()
+    assert len(cells) == 300
+    assert summary.startswith("72 runs, 300 cells")
 
 
 def test_several_backbones_make_runs_of_their_own() -> None:
