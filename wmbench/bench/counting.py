@@ -43,7 +43,7 @@ class _Enough(Exception):
 
 def count_cost(plan: RunPlan, attention: Attention, shift: int) -> TokenCost:
     """Decode the first tokens of an answer of the planned length under the planned scheme."""
-    stand_in = TinyBackbone(TinyConfig(shift=shift))  # type: ignore[arg-type]
+    stand_in = TinyBackbone(TinyConfig.model_validate({"shift": shift}))
     stand_in.attention = attention
     decoding = plan.decoding
     context = SchemeContext(
