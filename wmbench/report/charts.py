@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,10 +10,10 @@ import altair as alt
 
 from wmbench.report.curves import HIGHEST_FPR
 from wmbench.report.document import TARGETS, UNATTACKED, Document, Rate, RunReport
+from wmbench.report.palette import PALETTE
 
-PALETTE: Final = ("#2f6fdb", "#d9480f", "#0b8a6a", "#b8308f", "#a67c00", "#6b4de6", "#5c7080", "#c92a2a")
-"""Readable on white and on near-black; a scheme keeps its colour all over the page."""
 QUALITY: Final = "delta_log_perplexity"
+_SHARE: Final = alt.Scale(domain=[0, 1])
 Rows = list[dict[str, Any]]
 
 
@@ -87,7 +87,7 @@ def _roc(document: Document) -> Chart:
                 scale=alt.Scale(type="sqrt", domain=[0, HIGHEST_FPR]),
                 axis=alt.Axis(values=ticks, format=".1~%"),
             ),
-            y=alt.Y("tpr:Q", title="true-positive rate", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%")),
+            y=alt.Y("tpr:Q", title="true-positive rate", scale=_SHARE, axis=alt.Axis(format="%")),
             color=_colour(document),
             strokeDash=alt.StrokeDash("scheme:N", sort=document.schemes, legend=None),
             tooltip=[alt.Tooltip("scheme:N"), alt.Tooltip("fpr:Q", format=".3%"), alt.Tooltip("tpr:Q", format=".1%")],
@@ -115,7 +115,7 @@ def _false_positives(document: Document) -> Chart:
     title = "False positives by null family"
     if not rows:
         return _missing("fpr", title, "No level is within reach of the calibration.")
-    caption = "Share of unmarked texts with p at or below the level. The line is the level: dots should lie on it or to its left."
+    caption = "Share of unmarked texts with p at or below the level: dots should lie on the line or to its left."
     level = _select("level", [_percent(target) for target in TARGETS], "Level", "1%")
     base = alt.Chart(alt.Data(values=rows)).encode(
         y=alt.Y("family:N", title=None, axis=alt.Axis(labelLimit=140)),
@@ -147,7 +147,7 @@ def _quality(document: Document) -> Chart:
         return _missing("quality", title, "These runs have no quality figures (log-perplexity against clean texts).")
     base = alt.Chart(alt.Data(values=rows)).encode(
         color=_colour(document),
-        y=alt.Y("tpr:Q", title="mean TPR at 1% FPR under attack", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%")),
+        y=alt.Y("tpr:Q", title="mean TPR at 1% FPR under attack", scale=_SHARE, axis=alt.Axis(format="%")),
         tooltip=[alt.Tooltip("scheme:N"), alt.Tooltip("estimate:Q", format="+.3f", title="log-perplexity change"),
                  alt.Tooltip("tpr:Q", format=".1%"), alt.Tooltip("attacks:Q")],
     )  # fmt: skip
@@ -169,13 +169,15 @@ def _cost(document: Document) -> Chart:
     title = "Cost per token"
     if not rows:
         return _missing("cost", title, "These runs have no samples.")
-    caption = "Positions sent through the model for each generated token, in powers of ten; seconds are those of the run's machine."
+    caption = (
+        "Positions sent through the model for each generated token, on a log scale. Seconds are of the run's machine."
+    )
     bars = (
         alt.Chart(alt.Data(values=rows))
         .mark_bar(cornerRadiusEnd=3)
         .encode(
             y=alt.Y("scheme:N", sort="x", title=None),
-            x=alt.X("forward_tokens:Q", title="model positions per generated token", scale=alt.Scale(type="log", domainMin=1)),
+            x=alt.X("forward_tokens:Q", title="model positions per token", scale=alt.Scale(type="log", domainMin=1)),
             x2=alt.X2Datum(1),
             color=_colour(document, legend=None),
             tooltip=[alt.Tooltip("scheme:N"), alt.Tooltip("forward_tokens:Q", format=",.1f"),
@@ -201,7 +203,7 @@ def _length(document: Document) -> Chart:
         color=_colour(document),
         tooltip=_tooltips("scheme", "attack", "n", "tokens"),
     )
-    up = alt.Y("estimate:Q", title="detected", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"))
+    up = alt.Y("estimate:Q", title="detected", scale=_SHARE, axis=alt.Axis(format="%"))
     spread = base.mark_rule(opacity=0.55).encode(y=alt.Y("low:Q", title="detected"), y2="high:Q")
     line = base.mark_line(strokeWidth=2).encode(y=up)
     dots = base.mark_point(filled=True, size=60, opacity=1).encode(

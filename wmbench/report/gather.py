@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 
 TEXTS: Final = 6
 """Prompts of each run whose texts are shown."""
-_KNOWN: Final = frozenset(
-    "schema_version scheme alg_id status backbone dataset key_id alpha samples calibration unresolved cells nulls "
-    "clean_auc wrong_keys quality tokens_to_detect".split()
-)
+_SHOWN: Final = frozenset(RunReport.model_fields) | {"schema_version", "status"}
+"""Fields of metrics.json that have their place; what else it says is listed as further figures."""
 
 
 def gather(
@@ -67,7 +65,7 @@ def _measured(
                 "wrong_keys": metrics.get("wrong_keys") or {},
                 "quality": _rates(metrics.get("quality")),
                 "tokens_to_detect": _rate(metrics.get("tokens_to_detect")),
-                "more": {name: value for name, value in metrics.items() if name not in _KNOWN},
+                "more": {name: value for name, value in metrics.items() if name not in _SHOWN},
                 "examples": examples(folder, control, attacks, texts, light),
                 "no_evidence": no_evidence,
                 **_provenance(folder),
