@@ -41,7 +41,7 @@ def _robustness(document: Document) -> Chart:
             for metric, rate in {**{f"TPR at {name} FPR": r for name, r in figures.items()}, "AUC": cell.auc}.items():
                 rows += [{**_where(run), "attack": cell.attack, "metric": metric, **_fields(rate)}] if rate else []
     caption = (
-        "The colder the cell, the more of the attacked texts are still found. Threshold on the held-out null texts."
+        "The darker the cell, the more of the attacked texts are still found. Threshold on the held-out null texts."
     )
     if not rows:
         return _missing("robustness", "Robustness", "No run has any text to show.")
@@ -63,7 +63,7 @@ def _robustness(document: Document) -> Chart:
         color=alt.condition("datum.estimate > 0.55", alt.value("#ffffff"), alt.value("#17202a")),
     )
     chart = _filtered(alt.layer(squares, labels), document, metric, "datum.metric === shown")
-    return _chart("robustness", "Robustness", caption, chart, height=alt.Step(38))
+    return _chart("robustness", "Robustness", caption, chart, height=38 * len(document.schemes))
 
 
 def _roc(document: Document) -> Chart:
@@ -117,7 +117,8 @@ def _false_positives(document: Document) -> Chart:
         return _missing("fpr", title, "No level is within reach of the calibration.")
     caption = "Share of unmarked texts with p at or below the level: dots should lie on the line or to its left."
     level = _select("level", [_percent(target) for target in TARGETS], "Level", "1%")
-    base = alt.Chart(alt.Data(values=rows)).encode(
+    plain = alt.Chart(alt.Data(values=rows))  # one data object for all layers: a filter reaches only what is shared
+    base = plain.encode(
         y=alt.Y("family:N", title=None, axis=alt.Axis(labelLimit=140)),
         yOffset=alt.YOffset("scheme:N", sort=document.schemes),
         color=_colour(document),
@@ -126,13 +127,10 @@ def _false_positives(document: Document) -> Chart:
     across = alt.X("estimate:Q", title="false-positive rate", axis=alt.Axis(format=".1~%"))
     spread = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title="false-positive rate"), x2="high:Q")
     dots = base.mark_point(filled=True, size=55, opacity=1).encode(x=across)
-    line = (
-        alt.Chart(alt.Data(values=rows))
-        .mark_rule(strokeDash=[4, 3])
-        .encode(x=alt.X("mean(target):Q", title="false-positive rate"))
-    )
+    line = plain.mark_rule(strokeDash=[4, 3]).encode(x=alt.X("mean(target):Q", title="false-positive rate"))
     chart = _filtered(alt.layer(spread, dots, line), document, level, "datum.level === level")
-    return _chart("fpr", title, caption, chart, height=alt.Step(13))
+    families = len({row["family"] for row in rows})
+    return _chart("fpr", title, caption, chart, height=families * max(34, 13 * len(document.schemes)))
 
 
 def _quality(document: Document) -> Chart:
@@ -177,15 +175,16 @@ def _cost(document: Document) -> Chart:
         .mark_bar(cornerRadiusEnd=3)
         .encode(
             y=alt.Y("scheme:N", sort="x", title=None),
-            x=alt.X("forward_tokens:Q", title="model positions per token", scale=alt.Scale(type="log", domainMin=1)),
+            x=alt.X("forward_tokens:Q", title="model positions per token", scale=alt.Scale(type="log", domainMin=1),
+                    axis=alt.Axis(values=[10**power for power in range(7)], format="~s")),
             x2=alt.X2Datum(1),
-            color=_colour(document, legend=None),
+            color=_colour(document, with_legend=False),
             tooltip=[alt.Tooltip("scheme:N"), alt.Tooltip("forward_tokens:Q", format=",.1f"),
                      alt.Tooltip("forward_rows:Q", format=",.2f"), alt.Tooltip("head_rows:Q", format=",.1f"),
                      alt.Tooltip("steps:Q", format=".2f"), alt.Tooltip("seconds:N")],
         )
     )  # fmt: skip
-    return _chart("cost", title, caption, _by_group(bars, document), height=alt.Step(30))
+    return _chart("cost", title, caption, _by_group(bars, document), height=38 * len(document.schemes))
 
 
 def _length(document: Document) -> Chart:
@@ -227,9 +226,12 @@ def _percent(target: str) -> str:
     return f"{100 * float(target):g}%"
 
 
-def _colour(document: Document, **options: Any) -> alt.Color:
+def _colour(document: Document, *, with_legend: bool = True) -> alt.Color:
     colours = [PALETTE[i % len(PALETTE)] for i in range(len(document.schemes))]
-    return alt.Color("scheme:N", scale=alt.Scale(domain=document.schemes, range=colours), title=None, **options)
+    named = list(dict.fromkeys(run.scheme for run in document.measured))
+    legend = alt.Legend(values=named, symbolOpacity=1, symbolStrokeWidth=2) if with_legend else None
+    scale = alt.Scale(domain=document.schemes, range=colours)
+    return alt.Color("scheme:N", scale=scale, title=None, legend=legend)
 
 
 def _tooltips(*fields: str) -> list[alt.Tooltip]:
@@ -262,8 +264,11 @@ def _by_group(chart: Any, document: Document) -> Any:
     return _filtered(chart, document, None, "")
 
 
-def _chart(name: str, title: str, caption: str, chart: Any, height: Any = 300) -> Chart:
-    spec = chart.properties(width="container", height=height, description=f"{title}. {caption}").to_dict()
+def _chart(name: str, title: str, caption: str, chart: Any, height: int = 250) -> Chart:
+    """`height` in pixels is the plot's alone; the width is whatever the page has."""
+    fit = alt.AutoSizeParams(type="fit-x", contains="padding")
+    words = f"{title}. {caption}"
+    spec = chart.properties(width="container", height=height, autosize=fit, description=words).to_dict()
     spec.pop("config", None)  # Altair's own default; the page has its own
     return Chart(name, title, caption, spec)
 

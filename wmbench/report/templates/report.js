@@ -26,6 +26,7 @@
   const order = { key: "", down: false };
 
   const valueOf = (row, key) => {
+    if (!key) return "0"; // the order of the runs
     const cell = find(`[data-key="${CSS.escape(key)}"]`, row);
     const rule = filters.elements.rule.value;
     return rule === "split" && cell.dataset.label?.startsWith("TPR") ? cell.dataset.split : cell.dataset.value;
@@ -85,7 +86,6 @@
     if (event.target.name === "sort") sortBy(event.target.value);
     filterRows();
   });
-  filters.elements.sort.value = "";
   filterRows();
 
   // --- the texts ---------------------------------------------------------------------------------------------------
