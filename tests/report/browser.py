@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync "
-    "--no-first-run --hide-scrollbars --disable-dev-shm-usage --remote-debugging-pipe"
-).split()
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync", "--no-first-run", "--hide-scrollbars", "--disable-dev-shm-usage", "--remote-debugging-pipe",
+)  # fmt: skip
 PATIENCE = 300.0
 """Seconds; only a machine that hangs needs them."""
 

@@ -1,4 +1,4 @@
-"""Run folders with made-up scores, measured by the real code: several schemes, attacks and null families, in no time."""
+"""Run folders with made-up scores, measured by the real code: several schemes, attacks and null families."""
 
 from __future__ import annotations
 

@@ -65,7 +65,9 @@ def report(
     """
     document = gathered(folders, invocation.host if evidence else None, texts, key)
     if as_json:
-        click.echo(document.model_dump_json(indent=2))
+        from wmbench.report import render
+
+        click.echo(render(document, "json"), nl=False)
         return
     print_results(_metrics_files(folders))
     write(document, Path(out) if out else default_folder(folders))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,8 @@ def render(document: Document, form: str) -> str:
     from wmbench.report.tables import csv_table
 
     if form == "json":
-        return document.model_dump_json(indent=2) + "\n"
+        # In ASCII: the texts of models may hold lone surrogates, which UTF-8 cannot.
+        return json.dumps(document.model_dump(mode="json"), indent=2) + "\n"
     return {"html": html_page, "csv": csv_table, "tex": latex_tables}[form](document)
 
 
@@ -29,6 +31,5 @@ def write_report(document: Document, folder: Path) -> list[Path]:
     make_folder(folder)
     paths = [folder / f"report.{form}" for form in FORMS]
     for path, form in zip(paths, FORMS, strict=True):
-        # A lone surrogate in a text must not cost the report; pages name such characters, JSON escapes them.
-        write_atomic(path, render(document, form).encode("utf-8", "backslashreplace"))
+        write_atomic(path, render(document, form).encode())
     return paths

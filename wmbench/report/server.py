@@ -16,9 +16,7 @@ _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost"})
 
 def report_server(document: Document, port: int = 0) -> ThreadingHTTPServer:
     """Ready to serve; port 0 takes any free one."""
-    pages = {
-        f"/report.{form}": (_TYPES[form], render(document, form).encode("utf-8", "backslashreplace")) for form in FORMS
-    }
+    pages = {f"/report.{form}": (_TYPES[form], render(document, form).encode()) for form in FORMS}
     pages["/"] = pages["/report.html"]
 
     class Handler(BaseHTTPRequestHandler):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from wmbench.keys import SecretKey
 
 MARKED = "marked"
+_CALIBRATION = "calibration.npz"
 
 
 class Illuminator:
@@ -44,7 +45,7 @@ class Illuminator:
         from wmbench.config import load_config
         from wmbench.detection import Calibration
 
-        path = folder.path / "calibration.npz"
+        path = folder.path / _CALIBRATION
         calibration = Calibration.load(path)
         config = load_config(options={**_made_with(calibration), "attacks": [], **({"key": key} if key else {})})
         plan = resolve_runs(config, host)[0]
@@ -117,6 +118,8 @@ def illuminator(folder: RunFolder, host: Host | None, key: str | None) -> tuple[
     """What lights up the texts of a run, or why nothing does."""
     if host is None:
         return None, "no evidence was asked for"
+    if not (folder.path / _CALIBRATION).exists():
+        return None, "the calibration of the run is not there any more"
     try:
         return Illuminator.of_run(folder, host, key), ""
     except WmbenchError as error:
