@@ -45,8 +45,8 @@ def _robustness(document: Document) -> Chart:
     )
     if not rows:
         return _missing("robustness", "Robustness", "No run has any text to show.")
-    metric = _select("shown", [f"TPR at {_percent(t)} FPR" for t in TARGETS] + ["AUC"], "Figure", "TPR at 1% FPR")
-    base = alt.Chart(alt.Data(values=rows)).encode(
+    shown = _select("shown", [f"TPR at {_percent(t)} FPR" for t in TARGETS] + ["AUC"], "Figure", "TPR at 1% FPR")
+    base = alt.Chart(alt.InlineData(values=rows)).encode(
         x=alt.X(
             "attack:N", sort=document.attacks, title=None, axis=alt.Axis(labelAngle=-30, domain=False, ticks=False)
         ),
@@ -62,7 +62,7 @@ def _robustness(document: Document) -> Chart:
         text=alt.Text("estimate:Q", format=".2f"),
         color=alt.condition("datum.estimate > 0.55", alt.value("#ffffff"), alt.value("#17202a")),
     )
-    chart = _filtered(alt.layer(squares, labels), document, metric, "datum.metric === shown")
+    chart = _filtered(alt.layer(squares, labels), document, shown, "datum.metric === shown")
     return _chart("robustness", "Robustness", caption, chart, height=38 * len(document.schemes))
 
 
@@ -78,7 +78,7 @@ def _roc(document: Document) -> Chart:
     )
     ticks = [0, *map(float, TARGETS), HIGHEST_FPR]
     lines = (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart(alt.InlineData(values=rows))
         .mark_line(interpolate="step-after", strokeWidth=2.2)
         .encode(
             x=alt.X(
@@ -117,7 +117,9 @@ def _false_positives(document: Document) -> Chart:
         return _missing("fpr", title, "No level is within reach of the calibration.")
     caption = "Share of unmarked texts with p at or below the level: dots should lie on the line or to its left."
     level = _select("level", [_percent(target) for target in TARGETS], "Level", "1%")
-    plain = alt.Chart(alt.Data(values=rows))  # one data object for all layers: a filter reaches only what is shared
+    plain = alt.Chart(
+        alt.InlineData(values=rows)
+    )  # one data object for all layers: a filter reaches only what is shared
     base = plain.encode(
         y=alt.Y("family:N", title=None, axis=alt.Axis(labelLimit=140)),
         yOffset=alt.YOffset("scheme:N", sort=document.schemes),
@@ -143,7 +145,7 @@ def _quality(document: Document) -> Chart:
     title = "Quality against detection"
     if not rows:
         return _missing("quality", title, "These runs have no quality figures (log-perplexity against clean texts).")
-    base = alt.Chart(alt.Data(values=rows)).encode(
+    base = alt.Chart(alt.InlineData(values=rows)).encode(
         color=_colour(document),
         y=alt.Y("tpr:Q", title="mean TPR at 1% FPR under attack", scale=_SHARE, axis=alt.Axis(format="%")),
         tooltip=[alt.Tooltip("scheme:N"), alt.Tooltip("estimate:Q", format="+.3f", title="log-perplexity change"),
@@ -171,7 +173,7 @@ def _cost(document: Document) -> Chart:
         "Positions sent through the model for each generated token, on a log scale. Seconds are of the run's machine."
     )
     bars = (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart(alt.InlineData(values=rows))
         .mark_bar(cornerRadiusEnd=3)
         .encode(
             y=alt.Y("scheme:N", sort="x", title=None),
@@ -197,7 +199,7 @@ def _length(document: Document) -> Chart:
     if not rows:
         return _missing("length", title, "The lengths of the texts are not there any more.")
     caption = "Share of texts with p at or below alpha, by the length of the text; up to five bins of equal counts."
-    base = alt.Chart(alt.Data(values=rows)).encode(
+    base = alt.Chart(alt.InlineData(values=rows)).encode(
         x=alt.X("tokens:Q", title="tokens", scale=alt.Scale(zero=False, padding=12)),
         color=_colour(document),
         tooltip=_tooltips("scheme", "attack", "n", "tokens"),
