@@ -59,6 +59,14 @@ class SchemeContract(ScoringContract):
             config = load_attribute(self.info.config)
             assert issubclass(config, BaseModel), "the configuration is a pydantic model"
             assert undocumented_settings(config) == [], "every setting has a description"
+            assert self._named_settings() <= set(config.model_fields), "the description names settings that do not exist"
+        assert not self.info.decoding_only & self.info.detection_only, "a setting cannot be both"
+
+    def _named_settings(self) -> set[str]:
+        """Settings of the scheme that its description speaks of."""
+        axes = {name for sweep in self.info.sweeps.values() for axis in sweep for name in axis.split(",")}
+        swept = {name for name in axes if not name.startswith("decoding.")}
+        return self.info.decoding_only | self.info.detection_only | self.info.approximate | swept
 
     # --- generation --------------------------------------------------------------------------------------------
 

@@ -75,18 +75,23 @@ class UnitScorer:
         by_row = groupby(completed, key=lambda completions: completions.unit.row)
         return [mean for _, group in by_row for mean in self._means_of_row(list(group))]
 
-    def _means_of_row(self, completed: Sequence[Completions]) -> list[Floats]:
-        parts = [ids for completions in completed for ids in completions.ids]
+    def each(self, numbers: IntArray, units: Sequence[IntArray]) -> Floats:
+        """g_b of every unit of ids, b = numbers[i]; equal ones are encoded once."""
         place: dict[bytes, int] = {}
-        index = [place.setdefault(row.tobytes(), len(place)) for part in parts for row in part]
+        index = [place.setdefault(ids.tobytes(), len(place)) for ids in units]
         distinct = [np.frombuffer(content, dtype=np.int64) for content in place]
         embeddings = embed_ids(self._encoder, self._codec, distinct)
+        vectors = self._vectors.first(int(numbers.max()) + 1)
+        # einsum sums every row by itself: equal texts score equal to the last bit, which ties rely on.
+        scores: Floats = np.einsum("nd,nd->n", embeddings[index].astype(np.float64), vectors[numbers])
+        return scores
+
+    def _means_of_row(self, completed: Sequence[Completions]) -> list[Floats]:
+        parts = [ids for completions in completed for ids in completions.ids]
         counts = np.array([len(part) for part in parts])
         looked_at = [len(completions.ids) for completions in completed]
         numbers = np.repeat(np.repeat([completions.unit.number for completions in completed], looked_at), counts)
-        vectors = self._vectors.first(int(numbers.max()) + 1)
-        # einsum sums every row by itself: equal texts score equal to the last bit, which ties rely on.
-        scores = np.einsum("nd,nd->n", embeddings[index].astype(np.float64), vectors[numbers])
+        scores = self.each(numbers, [ids for part in parts for ids in part])
         means = np.add.reduceat(scores, np.cumsum(counts) - counts) / counts
         return np.split(means, np.cumsum(looked_at)[:-1])
 
