@@ -117,10 +117,10 @@ class Experiment:
         from wmbench.bench.disk import make_folder, pretty_json, write_atomic
         from wmbench.bench.provenance import versions
 
-        key = self.context.key
+        key, described = self.context.key, self.plan.describe()
         made_with = {
             "analysis": self.name,
-            **{k: v for k, v in self.plan.describe().items() if k in ("scheme", "backbone", "dataset", "decoding", "seed")},
+            **{name: described[name] for name in ("scheme", "backbone", "dataset", "decoding", "seed")},
             "prompts": len(self.samples),
             "fingerprint": self.backbone.fingerprint,
             "key_id": key.id if key else None,

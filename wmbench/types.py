@@ -54,7 +54,7 @@ class SchemeInfo(Registered):
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Published settings by backbone name (or `backbone/dataset`), applied below the user's own."""
     decoding_only: frozenset[str] = frozenset()
-    """Settings that decide how texts are made and nothing else: all their values share null features and calibrations."""
+    """Settings that decide how texts are made and nothing else: all values share null features and calibrations."""
     detection_only: frozenset[str] = frozenset()
     """Settings that decide how texts are scored and nothing else: changing them decodes nothing again."""
     approximate: frozenset[str] = frozenset()

@@ -1,8 +1,9 @@
 """From names to runs: looks up what the configuration names, checks every setting, and gives each run its identity.
 
 One run is one scheme on one prompt dataset. Its folder is named by a hash over everything that determines its texts,
-so the same command finds its own work again. Filters, attacks, null texts, alpha and the scheme's detection settings are
-not part of it: they have files of their own in the folder, so that changing them decodes nothing again.
+so the same command finds its own work again. Filters, attacks, null texts, alpha and settings
+that only the detector reads are not part of it: they have files of their own in the folder, so that changing them
+decodes nothing again.
 """
 
 from __future__ import annotations

@@ -82,5 +82,14 @@ def check_edit(edit: Edit, rows: list[Row], engine: Engine, author: str) -> None
         raise refuse(author, "looked ahead at an unknown token", "token id outside the vocabulary")
 
 
+def check_windows(edits: Sequence[Edit], windows: Sequence[tuple[int, int]], author: str) -> None:
+    """One window per edit, with all of its columns inside."""
+    if len(windows) != len(edits):
+        raise refuse(author, "looked ahead without a window for every edit", f"{len(windows)} for {len(edits)}")
+    for edit, (begin, end) in zip(edits, windows, strict=True):
+        if _outside(edit.columns - begin, end - begin):
+            raise refuse(author, "edited a column outside of its window", f"columns run from {begin} to {end - 1}")
+
+
 def _outside(values: IntArray, count: int) -> bool:
     return bool(len(values)) and not (values.min() >= 0 and values.max() < count)

@@ -18,12 +18,12 @@ import torch
 from torch import Tensor
 
 from wmbench.runtime.engine import Engine, HiddenView
-from wmbench.runtime.lookahead import Edit, Lookahead
+from wmbench.runtime.lookahead import Edit, Lookahead, Window
 from wmbench.runtime.row import Row
 from wmbench.runtime.sampling import confidence, draw_tokens, tempered
 from wmbench.runtime.schedule import Plan, Schedule, first_by_draw
 from wmbench.runtime.settings import Decoding
-from wmbench.runtime.soundness import check_commit, check_edit, check_logits, refuse
+from wmbench.runtime.soundness import check_commit, check_edit, check_logits, check_windows, refuse
 from wmbench.types import Commit, IntArray
 
 Decide = Callable[["Step"], Commit]
@@ -157,13 +157,16 @@ class Step:
 
     # --- look ahead --------------------------------------------------------------------------------------------
 
-    def lookahead(self, edits: Sequence[Edit]) -> Lookahead:
-        """Evaluate hypothetical commits. See `Lookahead`."""
+    def lookahead(self, edits: Sequence[Edit], windows: Sequence[Window] | None = None) -> Lookahead:
+        """Evaluate hypothetical commits; approximately when `windows` has a stretch of columns for every edit, outside
+        of which keys and values of the base forward are used (full attention only). See `Lookahead`."""
         for edit in edits:
             check_edit(edit, list(self.rows), self.engine, self.author)
+        if windows is not None:
+            check_windows(edits, windows, self.author)
         spans = {r: self._scope_span(r) for r in sorted({edit.row for edit in edits})}
         self._base_views(spans)  # brings a row's prefix cache up to date before its candidates continue it
-        return Lookahead(self.engine, self.rows, edits, spans)
+        return Lookahead(self.engine, self.rows, edits, spans, windows)
 
     # --- fork --------------------------------------------------------------------------------------------------
 

@@ -59,7 +59,7 @@ class SchemeContract(ScoringContract):
             config = load_attribute(self.info.config)
             assert issubclass(config, BaseModel), "the configuration is a pydantic model"
             assert undocumented_settings(config) == [], "every setting has a description"
-            assert self._named_settings() <= set(config.model_fields), "the description names settings that do not exist"
+            assert self._named_settings() <= set(config.model_fields), "a setting that is named does not exist"
         assert not self.info.decoding_only & self.info.detection_only, "a setting cannot be both"
 
     def _named_settings(self) -> set[str]:

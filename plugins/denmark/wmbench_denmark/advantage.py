@@ -121,9 +121,7 @@ class StepAdvantage:
             return self._spans.setdefault((sample, 0), Span(sample, range(count)))
         return self._spans.setdefault((sample, unit), Span(sample, range(unit, unit + 1)))
 
-    def _values(
-        self, step: Step, rows: Sequence[int], spans: Sequence[Span], first: Commit, first_lane: int
-    ) -> Floats:
+    def _values(self, step: Step, rows: Sequence[int], spans: Sequence[Span], first: Commit, first_lane: int) -> Floats:
         """[rows, continuations] scores of the spans when `first` is committed and pi goes on."""
         size = self._config.unit_size
         until = [
@@ -149,7 +147,9 @@ class StepAdvantage:
 
 def _equal(one: Commit, other: Commit, r: int) -> bool:
     """Whether two commits write the same into row r."""
-    cells = [dict(zip(c.columns[c.rows == r].tolist(), c.tokens[c.rows == r].tolist(), strict=True)) for c in (one, other)]
+    cells = [
+        dict(zip(c.columns[c.rows == r].tolist(), c.tokens[c.rows == r].tolist(), strict=True)) for c in (one, other)
+    ]
     return cells[0] == cells[1]
 
 
@@ -191,7 +191,5 @@ def summary(spans: Sequence[Span], seed: int = 0) -> dict[str, Any]:
             "standard_error": error,
             "z": gap / error if error else None,
         },
-        "curves": [
-            {"sample": span.sample, "unit": span.units.start, "advantages": span.advantages} for span in spans
-        ],
+        "curves": [{"sample": span.sample, "unit": span.units.start, "advantages": span.advantages} for span in spans],
     }

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     show_default=True,
     help="Score units one by one, each continued to its end; or whole answers.",
 )
-@click.option("--units", type=click.IntRange(1), default=2, show_default=True, help="Units of every answer (--scope unit).")
+@click.option(
+    "--units", type=click.IntRange(1), default=2, show_default=True, help="Units of every answer (--scope unit)."
+)
 @click.option(
     "--continuations", type=click.IntRange(1), default=1, show_default=True, help="Paired continuations of every step."
 )

@@ -139,7 +139,9 @@ def _rolled_out(
             uniforms.append(draws[k, rest - unit.first] if len(rest) else np.empty((0, 1)))
             blanks.append(filled[k])
     temperature = step.decoding.temperature if config.rollout_temperature is None else config.rollout_temperature
-    drawn = step.lookahead(edits).sample(rests, uniforms, temperature, step.decoding.top_k, step.decoding.top_p)
+    windows = [(c.unit.first, c.unit.end) for c, kept in zip(candidates, looked_at, strict=True) for _ in kept]
+    lookahead = step.lookahead(edits, windows if config.stale_context else None)
+    drawn = lookahead.sample(rests, uniforms, temperature, step.decoding.top_k, step.decoding.top_p)
     completed, at = [], 0
     for c, indices in zip(candidates, looked_at, strict=True):
         mine = range(at, at + len(indices))

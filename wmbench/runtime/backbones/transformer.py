@@ -38,6 +38,12 @@ class KeyValuePrefix:
     def crop(self, length: int) -> KeyValuePrefix:
         return KeyValuePrefix(tuple((k[:, :length], v[:, :length]) for k, v in self.layers))
 
+    def without(self, begin: int, end: int) -> KeyValuePrefix:
+        def rest(x: Tensor) -> Tensor:
+            return torch.cat([x[:, :begin], x[:, end:]], 1)
+
+        return KeyValuePrefix(tuple((rest(k), rest(v)) for k, v in self.layers))
+
     def extended(self, more: KeyValuePrefix) -> KeyValuePrefix:
         pairs = zip(self.layers, more.layers, strict=True)
         return KeyValuePrefix(tuple((torch.cat([k, k2], 1), torch.cat([v, v2], 1)) for (k, v), (k2, v2) in pairs))
