@@ -15,6 +15,10 @@ class GreenConfig(BaseModel):
     delta: float = 4.0
 
 
+class TunedConfig(GreenConfig):
+    view_count: int = 1
+
+
 def green_words(key, size, view=0):
     if key is None:
         return np.arange(size) % 2 == 0
@@ -75,6 +79,14 @@ class OwnFeatures(Green):
         return Features.pack(ids, [len(tokens) for tokens in ids])
 
 
+class Tuned(OwnFeatures):
+    """Says which settings concern the texts, and which the detector."""
+
+    @property
+    def views(self):
+        return self.config.view_count
+
+
 def salad(argument, limit):
     """Documents of two texts each, 10 to 90 words."""
     for number in range(limit):
@@ -93,6 +105,16 @@ def register_schemes():
         SchemeInfo("fixed", "test", f"{ME}:Green", config, alg_id="test.fixed.1", key_use="fixed"),
         SchemeInfo("wide", "test", f"{ME}:Wide", config, alg_id="test.wide.1"),
         SchemeInfo("own", "test", f"{ME}:OwnFeatures", config, alg_id="test.own.1"),
+        SchemeInfo(
+            "tuned",
+            "test",
+            f"{ME}:Tuned",
+            f"{ME}:TunedConfig",
+            alg_id="test.tuned.1",
+            decoding_only=frozenset({"delta"}),
+            detection_only=frozenset({"view_count"}),
+            sweeps={"strength": {"delta": [0.0, 4.0]}},
+        ),
     ]
 
 

@@ -203,7 +203,7 @@ class Engine:
             length = request.end - start
             ids[i, :length] = request.canvas[start : request.end]
             positions[i] += start
-            blocks[i, :length] = self._blocks(row)[start : request.end]
+            blocks[i, :length] = self._blocks(row, start, request.end)
             starts.append(start)
             lengths.append(length)
             keep = max(0, self.cacheable(row) - start) if request.is_base else 0
@@ -251,10 +251,12 @@ class Engine:
         elif isinstance(prefix, Surroundings):
             request.row.surroundings = request.canvas.tobytes(), prefix
 
-    def _blocks(self, row: Row) -> IntArray:
-        attention, columns = self.backbone.attention, np.arange(row.length)
+    def _blocks(self, row: Row, begin: int, end: int) -> IntArray | int:
+        """Attention blocks of the columns begin .. end."""
+        attention = self.backbone.attention
         if attention.block_length is None:
-            return np.zeros(row.length, dtype=np.int64)
+            return 0
+        columns = np.arange(begin, end)
         if attention.origin == "prompt":
             return columns // attention.block_length
         return np.where(columns < row.start, 0, 1 + (columns - row.start) // attention.block_length)

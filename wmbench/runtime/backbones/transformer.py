@@ -83,9 +83,9 @@ class Layer(nn.Module):
     def heads_of(self, x: Tensor, rope: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """Rotated queries and keys, and values, each [B, H, W, d]."""
         batch, length, _ = x.shape
-        qkv = self.qkv(self.attention_norm(x)).view(batch, length, 3, self.heads, -1)
-        q, k, v = qkv.permute(2, 0, 3, 1, 4)
-        return rotate(q, *rope), rotate(k, *rope), v
+        qkv = self.qkv(self.attention_norm(x)).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        q, k = rotate(qkv[:2], *rope)
+        return q, k, qkv[2]
 
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
         """Add the attention output [B, H, W, d] and the MLP to the residual stream."""
@@ -103,10 +103,11 @@ def attend_packed(
     """
     n, heads, width, d = q.shape
     past_k, past_v = past
+    q = q * d**-0.5  # a power of two for the usual d: as exact as scaling the products, which are more
     packed = q.transpose(0, 1).reshape(heads, n * width, d)
     over_past = (packed @ past_k.transpose(1, 2)).view(heads, n, width, -1).transpose(0, 1)
     over_self = (q @ k.transpose(2, 3)).masked_fill(~mask, -torch.inf)
-    weights = (torch.cat([over_past, over_self], -1) * d**-0.5).softmax(-1)
+    weights = torch.cat([over_past, over_self], -1).softmax(-1)
     w_past, w_self = weights.split([past_k.shape[1], width], dim=-1)
     from_past = w_past.transpose(0, 1).reshape(heads, n * width, -1) @ past_v
     return from_past.view(heads, n, width, d).transpose(0, 1) + w_self @ v
