@@ -1,6 +1,6 @@
 """Vega-Lite charts as one self-contained HTML file, drawn beforehand: no script, no network.
 
-Specifications are plain dictionaries; only rendering needs the extra `plots`. Without it a result has its table and
+Specifications are plain dictionaries; only rendering needs the extra `report`. Without it a result has its table and
 its JSON, and a note says that there is no plot.
 """
 
@@ -15,7 +15,7 @@ from wmbench.bench.disk import write_atomic
 
 Spec = Mapping[str, Any]
 
-HINT = "no plot was drawn: pip install 'wmbench[plots]'"
+HINT = "no plot was drawn: pip install 'wmbench[report]'"
 
 
 def page(title: str, charts: Sequence[Spec]) -> str | None:
