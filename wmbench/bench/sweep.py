@@ -111,7 +111,7 @@ def plan_sweep(config: RunConfig, grid: Grid, host: Host) -> list[PlannedPoint]:
     for settings in grid.points():
         for plan in resolve_runs(_at(config, settings), host):
             # The control is decoded exactly as the point is, whatever the published settings of the scheme.
-            decoding = plan.decoding.model_dump(mode="json", exclude_none=True)
+            decoding = plan.decoding.model_dump(mode="json")
             update = {"schemes": [Choice(name=CONTROL)], "decoding": decoding}
             controls = resolve_runs(config.model_copy(update=update), host)
             control = next(c for c in controls if c.dataset.label == plan.dataset.label)
