@@ -21,6 +21,8 @@ from wmbench_denmark.config import DenMarkConfig, RolloutSchedule
 from wmbench_denmark.keys import UnitVectors
 
 Floats = npt.NDArray[np.float64]
+_MARGIN = 4
+"""Columns on each side of a unit that approximate look-ahead computes anew."""
 
 
 def rollout_count(masks: int, length: int, mean: int, schedule: RolloutSchedule) -> int:
@@ -139,7 +141,7 @@ def _rolled_out(
             uniforms.append(draws[k, rest - unit.first] if len(rest) else np.empty((0, 1)))
             blanks.append(filled[k])
     temperature = step.decoding.temperature if config.rollout_temperature is None else config.rollout_temperature
-    windows = [(c.unit.first, c.unit.end) for c, kept in zip(candidates, looked_at, strict=True) for _ in kept]
+    windows = [_window(step, c.unit) for c, kept in zip(candidates, looked_at, strict=True) for _ in kept]
     lookahead = step.lookahead(edits, windows if config.stale_context else None)
     drawn = lookahead.sample(rests, uniforms, temperature, step.decoding.top_k, step.decoding.top_p)
     completed, at = [], 0
@@ -149,6 +151,11 @@ def _rolled_out(
         ids = [_completed(blanks[i], rests[i] - c.unit.first, drawn[i]) for i in mine]
         completed.append(Completions(c.unit, ids))
     return completed
+
+
+def _window(step: Step, unit: ActiveUnit) -> tuple[int, int]:
+    """The unit and a few columns around it: models may mix neighbours before attention, too."""
+    return max(0, unit.first - _MARGIN), min(unit.end + _MARGIN, step.rows[unit.row].length)
 
 
 def _rollout_uniforms(step: Step, unit: ActiveUnit, config: DenMarkConfig) -> Floats:
