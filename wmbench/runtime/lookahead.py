@@ -93,8 +93,7 @@ class Lookahead:
         for sharers, logits in self._shared_logits(columns):
             # Side by side: the uniforms of all edits that share a distribution, padded to the widest.
             joined = [np.concatenate([uniforms[i] for i in edits], axis=1) for edits in sharers]
-            widest = max(u.shape[1] for u in joined)
-            padded = np.concatenate([np.pad(u, ((0, 0), (0, widest - u.shape[1]))) for u in joined])
+            padded = np.concatenate(_equally_wide(joined))
             u = torch.from_numpy(padded).to(logits.device)
             tokens = draw_tokens(logits, u, temperature, top_k, top_p).cpu().numpy()
             top = 0
@@ -168,3 +167,8 @@ class Lookahead:
         ):
             request.row.kept[content] = view
         return [self._rows[i].kept[self._contents[i]] for i in edits]
+
+
+def _equally_wide(uniforms: Sequence[npt.NDArray[np.float64]]) -> list[npt.NDArray[np.float64]]:
+    widest = max(u.shape[1] for u in uniforms)
+    return [u if u.shape[1] == widest else np.pad(u, ((0, 0), (0, widest - u.shape[1]))) for u in uniforms]

@@ -197,6 +197,6 @@ def _prefiltered(
 
 def _completed(blank: IntArray, places: IntArray, drawn: IntArray) -> IntArray:
     """[R, length]: the unit `blank` [length] with the tokens drawn [places, R] in its places."""
-    ids = np.tile(blank, (drawn.shape[1], 1))
+    ids = np.broadcast_to(blank, (drawn.shape[1], len(blank))).copy()
     ids[:, places] = drawn.T
     return ids
