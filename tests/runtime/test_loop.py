@@ -119,6 +119,33 @@ def test_canvas_cannot_be_written_by_a_scheme(backbone: TinyBackbone) -> None:
         generate(backbone, scribble)
 
 
+def test_paired_forks_differ_in_their_first_commit_only(backbone: TinyBackbone) -> None:
+    """Equal first commits and lanes give equal continuations; the commit is in them and takes the present step."""
+    seen = []
+
+    def decide(step: Step) -> Commit:
+        if not seen:
+            native = step.commit()
+            other = Commit(native.rows, native.columns, np.where(native.tokens == 9, 10, 9))
+            ends = [row.length for row in step.rows]
+            rows = list(range(len(step.rows)))
+            one, again, different = (step.fork(rows, 2, ends, first=first) for first in (native, native, other))
+            seen.append((native, other, one, again, different))
+        return step.commit()
+
+    generations = list(decode([Sample("a", "w5"), Sample("b", "w6 w7")], Engine(backbone), DECODING, decide))
+    native, other, one, again, different = seen[0]
+    for r in range(2):
+        for commit, forks in ((native, one), (native, again), (other, different)):
+            mine = commit.rows == r
+            for fork in forks[r]:
+                assert (fork.canvas[commit.columns[mine]] == commit.tokens[mine]).all()
+                assert set(commit.columns[mine]) <= set(fork.columns)
+        assert all((a.canvas == b.canvas).all() for a, b in zip(one[r], again[r], strict=True))
+        assert not (one[r][0].canvas == one[r][1].canvas).all()
+    assert all(g.cost.steps == DECODING.max_new_tokens for g in generations), "a fork does not move its row"
+
+
 def test_forks_are_independent_counted_and_reproducible(backbone: TinyBackbone) -> None:
     def best_of_four(step: Step) -> Commit:
         rows = list(range(len(step.rows)))

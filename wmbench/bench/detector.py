@@ -60,8 +60,10 @@ class Detector:
 
     @property
     def identity(self) -> Settings:
-        scheme = self.plan.scheme
-        return {"name": scheme.info.name, "alg_id": scheme.info.alg_id, "settings": scheme.dump()}
+        """What scores depend on besides the key: settings that only concern decoding are left out."""
+        info = self.plan.scheme.info
+        settings = self.plan.scheme_settings(without=info.decoding_only)
+        return {"name": info.name, "alg_id": info.alg_id, "settings": settings}
 
     @property
     def features_digest(self) -> str:

@@ -1,8 +1,8 @@
 """From names to runs: looks up what the configuration names, checks every setting, and gives each run its identity.
 
 One run is one scheme, one backbone, one prompt dataset. Its folder is named by a hash over what determines its texts,
-so the same command finds its own work again. Filters, attacks, null texts and alpha are not part of it: they have files
-of their own in the folder, so that changing them decodes nothing again.
+so the same command finds its own work again. Filters, attacks, null texts, alpha and settings that only the detector
+reads are not part of it: they have files of their own in the folder, so that changing them decodes nothing again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
@@ -101,13 +101,22 @@ class RunPlan:
     def title(self) -> str:
         return f"{self.scheme.label} on {self.backbone.label}, prompts {self.dataset.label}"
 
+    def scheme_settings(self, without: Collection[str]) -> Settings:
+        return {name: value for name, value in self.scheme.dump().items() if name not in without}
+
+    @property
+    def approximations(self) -> Settings:
+        """Approximate options of the scheme that are on. By default none is."""
+        settings = self.scheme.dump()
+        return {name: settings[name] for name in sorted(self.scheme.info.approximate) if settings.get(name)}
+
     def identity(self, *, backbone: str, codec: str, prompts: str, key_id: str | None) -> Settings:
         """Everything that determines the texts of the run; the arguments are fingerprints."""
         return {
             "scheme": {
                 "name": self.scheme.info.name,
                 "alg_id": self.scheme.info.alg_id,
-                "settings": self.scheme.dump(),
+                "settings": self.scheme_settings(without=self.scheme.info.detection_only),
             },
             "backbone": {"name": self.backbone.info.name, "settings": self.backbone.dump(), "fingerprint": backbone},
             "codec": codec,

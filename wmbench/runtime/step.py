@@ -18,12 +18,12 @@ import torch
 from torch import Tensor
 
 from wmbench.runtime.engine import Engine, HiddenView
-from wmbench.runtime.lookahead import Edit, Lookahead
+from wmbench.runtime.lookahead import Edit, Lookahead, Window
 from wmbench.runtime.row import Row
 from wmbench.runtime.sampling import confidence, draw_tokens, tempered
 from wmbench.runtime.schedule import Plan, Schedule, first_by_draw
 from wmbench.runtime.settings import Decoding
-from wmbench.runtime.soundness import check_edit, check_logits, refuse
+from wmbench.runtime.soundness import check_commit, check_edit, check_logits, check_windows, refuse
 from wmbench.types import Commit, IntArray
 
 Decide = Callable[["Step"], Commit]
@@ -57,6 +57,18 @@ class Continuation:
     @property
     def tokens(self) -> IntArray:
         return self.canvas[self.columns]
+
+
+def write(commit: Commit, r: int, row: Row, engine: Engine) -> None:
+    """Write what a commit decides for row r to its canvas; its step is over."""
+    mine = commit.rows == r
+    row.fill(commit.columns[mine], commit.tokens[mine])
+    back = commit.remask_columns[commit.remask_rows == r]
+    if len(back):
+        row.give_back(back)
+        engine.forget_changed(row)
+    row.keep_only_current()
+    row.step += 1
 
 
 class Step:
@@ -143,13 +155,16 @@ class Step:
 
     # --- look ahead --------------------------------------------------------------------------------------------
 
-    def lookahead(self, edits: Sequence[Edit]) -> Lookahead:
-        """Evaluate hypothetical commits. See `Lookahead`."""
+    def lookahead(self, edits: Sequence[Edit], windows: Sequence[Window] | None = None) -> Lookahead:
+        """Evaluate hypothetical commits; approximately when `windows` has a stretch of columns for every edit, outside
+        of which keys and values of the base forward are used (full attention only). See `Lookahead`."""
         for edit in edits:
             check_edit(edit, list(self.rows), self.engine, self.author)
+        if windows is not None:
+            check_windows(edits, windows, self.author)
         spans = {r: self._scope_span(r) for r in sorted({edit.row for edit in edits})}
         self._base_views(spans)  # brings a row's prefix cache up to date before its candidates continue it
-        return Lookahead(self.engine, self.rows, edits, spans)
+        return Lookahead(self.engine, self.rows, edits, spans, windows)
 
     # --- fork --------------------------------------------------------------------------------------------------
 
@@ -160,13 +175,16 @@ class Step:
         until: Sequence[int],
         *,
         first_lane: int = 0,
+        first: Commit | None = None,
         decide: Decide | None = None,
         decoding: Decoding | None = None,
     ) -> list[list[Continuation]]:
         """n continuations of each row until no mask is left before column `until`.
 
         Continuation i has randomness of its own (lane first_lane + i). They follow the base policy, or `decide`;
-        `decoding` may change e.g. the temperature. Forwards are counted on the row that forked.
+        `decoding` may change e.g. the temperature. `first` is what they all commit in the present step, as if the
+        scheme had returned it; two forks with different first commits and equal lanes are paired, draw by draw.
+        Forwards are counted on the row that forked.
         """
         if len(rows) != len(until):
             raise refuse(self.author, "forked without a limit for every row", f"{len(rows)} rows, {len(until)} limits")
@@ -175,6 +193,10 @@ class Step:
         children = [parent.child(first_lane + lane) for parent in parents for lane in range(n)]
         limits = [limit for limit in until for _ in range(n)]
         before = [child.masked for child in children]
+        if first is not None:
+            check_commit(first, self, rows)
+            for i, child in enumerate(children):
+                write(first, rows[i // n], child, self.engine)
 
         def unfinished() -> list[Row]:
             pairs = zip(children, limits, strict=True)

@@ -59,6 +59,14 @@ class SchemeContract(ScoringContract):
             config = load_attribute(self.info.config)
             assert issubclass(config, BaseModel), "the configuration is a pydantic model"
             assert undocumented_settings(config) == [], "every setting has a description"
+            assert self._named_settings() <= set(config.model_fields), "a setting that is named does not exist"
+        assert not self.info.decoding_only & self.info.detection_only, "a setting cannot be both"
+
+    def _named_settings(self) -> frozenset[str]:
+        """Settings of the scheme that its description speaks of."""
+        axes = {name for sweep in self.info.sweeps.values() for axis in sweep for name in axis.split(",")}
+        swept = frozenset(name for name in axes if not name.startswith("decoding."))
+        return self.info.decoding_only | self.info.detection_only | self.info.approximate | swept
 
     # --- generation --------------------------------------------------------------------------------------------
 

@@ -61,6 +61,11 @@ class DenMarkConfig(BaseModel):
         description="Approximate: score all candidates by rollouts of the base distribution, which needs no forward, "
         "and look ahead only at this many.",
     )
+    stale_context: bool = Field(
+        False,
+        description="Approximate, full attention only: look ahead with the keys and values of the base forward outside "
+        "of the unit, so that a candidate costs the unit's columns instead of the whole canvas.",
+    )
 
     prf: Literal["hmac", "official"] = Field(
         "hmac", description="hmac: from the secret key; official: the authors' public seeds (to reproduce, not to use)."
