@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wmbench.cli.invocation import Invocation, global_options, note
-from wmbench.cli.options import config_from_options, scheme_options
+from wmbench.cli.options import config_from_options, normalise_option, scheme_options
 
 if TYPE_CHECKING:
     from wmbench.bench.detector import Detector
@@ -28,6 +28,7 @@ _TEXTS_PER_CALL = 64
 @click.option("--scheme", metavar="NAME", help="Watermark scheme (default: the calibration's).")
 @click.option("--calibration", "calibration_file", metavar="FILE", help="Made by `wmbench calibrate`, or a run's own.")
 @click.option("--alpha", type=float, help="Level at which a text counts as detected (default: 0.01).")
+@normalise_option
 @scheme_options
 @click.option("--evidence/--no-evidence", default=True, show_default=True, help="Show what each span contributes.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per text.")
@@ -93,6 +94,8 @@ def _plan(
         params = {name: value for name, value in backbone["settings"].items() if name != "argument"}
         argument = backbone["settings"].get("argument", "")
         options["backbone"] = {"name": f"{backbone['name']}{argument}", "params": params}
+    if options.get("normalise") is None:
+        options["normalise"] = made.get("normalise")
     config = config_from_options(schemes=[chosen], no_attacks=True, decoding=made.get("decoding"), **options)
     return resolve_runs(config, invocation.host)[0]
 
@@ -133,4 +136,4 @@ def _print_verdict(item: InputText, verdict: Verdict, detector: Detector, warnin
     for warning in warnings:
         console.print(f"  warning: {warning}", style="yellow", soft_wrap=True)
     if console.is_terminal and verdict.evidence:
-        console.print(coloured(spans(detector.codec.encode(item.text), verdict.evidence, detector.codec)))
+        console.print(coloured(spans(detector.codec.encode(detector.as_scored(item.text)), verdict.evidence, detector.codec)))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from itertools import islice
 
+from wmbench.bench.attack_plan import AttackChain
+from wmbench.bench.attacking import Attacker, AttackServices
 from wmbench.bench.disk import make_folder
 from wmbench.bench.jsonl import Record
-from wmbench.bench.plan import Resolved
 from wmbench.bench.stages.base import Run, Tally, finished_items
 from wmbench.bench.textset import kept_samples
-from wmbench.run_hooks import RunHooks
-from wmbench.types import AttackContext, AttackInfo, AttackInput
+from wmbench.types import AttackInput
 
 _TEXTS_PER_CALL = 16
 """Lost at most when the process is killed; enough for an attack that runs a model in batches."""
@@ -37,25 +37,23 @@ class AttackStage:
             counts[f"attacked/{attack.label}"] = Tally(len(kept), len(records), failed)
         return counts
 
-    def _finished(self, run: Run, attack: Resolved[AttackInfo]) -> list[Record]:
+    def _finished(self, run: Run, attack: AttackChain) -> list[Record]:
         """Also those of samples that the present filters drop: other filters may have kept them."""
         return finished_items(run.store.attacked(attack.label), (sample.id for sample in run.samples))
 
-    def _missing(self, run: Run, attack: Resolved[AttackInfo]) -> list[AttackInput]:
+    def _missing(self, run: Run, attack: AttackChain) -> list[AttackInput]:
         done = {record["id"] for record in self._finished(run, attack)}
         return [AttackInput(s["id"], s["text"], s["prompt"]) for s in kept_samples(run) if s["id"] not in done]
 
-    def _attack(self, run: Run, attack: Resolved[AttackInfo], missing: list[AttackInput]) -> None:
+    def _attack(self, run: Run, attack: AttackChain, missing: list[AttackInput]) -> None:
         file = run.store.attacked(attack.label)
         make_folder(file.path.parent)
-        hooks = RunHooks(run.builder.attack(attack), attack.entry.plugin, observers=run.observers)
-        context = AttackContext(
-            run.plan.config.seed, run.backbone.codec, run.builder.encoder, run.builder.backbone_by_name
-        )
+        attacker = Attacker(attack, run.builder, run.observers)
+        context = AttackServices(run.builder, run.backbone).context(run.plan.config.seed, run.backbone.codec)
         begun = time.perf_counter()
         waiting = iter(missing)
         while batch := list(islice(waiting, _TEXTS_PER_CALL)):
-            for item, result in zip(batch, hooks.attack(batch, context), strict=True):
+            for item, result in zip(batch, attacker(batch, context), strict=True):
                 file.append(
                     {"id": item.id, "text": result.text, "error": result.error, "details": dict(result.details)}
                 )

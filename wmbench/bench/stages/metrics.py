@@ -51,9 +51,9 @@ class MetricsStage:
         derived = run.store.derived
         names = [verdict_file(scored.name) for scored in judged_sets(run)]
         names += [CONTROLS] if wrong_keys(run) else []
-        attacks = [attack.label for attack in run.plan.attacks]
+        chosen = [[attack.label for attack in run.plan.attacks], run.plan.config.normalise]
         return digest(
-            [SCHEMA_VERSION, attacks, {name: derived.content_digest(name) for name in ["filter.jsonl", *names]}]
+            [SCHEMA_VERSION, chosen, {name: derived.content_digest(name) for name in ["filter.jsonl", *names]}]
         )
 
 
@@ -74,6 +74,7 @@ def metrics(run: Run) -> dict[str, Any]:
         "dataset": plan.dataset.label,
         "key_id": run.identity["key_id"],
         "alpha": plan.config.alpha,
+        "normalise": plan.config.normalise,
         "samples": {"total": len(run.samples), "kept": len(kept_samples(run)), "dropped": drop_counts(run)},
         "calibration": {"n": calibration.n0, "views": len(calibration.views), "nulls": run.nulls[0].identity},
         "unresolved": unresolved,
