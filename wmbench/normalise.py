@@ -78,11 +78,11 @@ def _consists_of_lookalikes(word: str) -> bool:
 
 
 def _is_latin(text: str) -> bool:
-    """Whether Latin letters outnumber those that cannot be mistaken for Latin ones."""
+    """Whether there are at least as many Latin letters as letters that cannot be mistaken for Latin ones."""
     letters = [letter for letter in text if letter.isalpha()]
     latin = sum(_LATIN.match(letter) is not None for letter in letters)
     mistakable = sum(ord(letter) in _TO_LATIN for letter in letters)
-    return latin > len(letters) - latin - mistakable
+    return latin >= len(letters) - latin - mistakable
 
 
 def _plain_spaces(text: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from tests.attacks.helpers import GOLDEN, TEXTS
-from wmbench_attacks.sentences import sentences_of
+from wmbench_attacks.sentences import sentences_of, split_sentences
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,9 @@ from wmbench_attacks.sentences import sentences_of
         ("One sentence without end", ["One sentence without end"]),
         ("Line one.\nLine two.\n\n- bullet three", ["Line one.", "Line two.", "- bullet three"]),
         ("1. First item. 2. Second item.", ["1. First item.", "2. Second item."]),
+        ("A heading\n\nSome text here. More.", ["A heading", "Some text here.", "More."]),
+        ("Roofs get the sun. Panels use it.", ["Roofs get the sun.", "Panels use it."]),
+        ("Pay each month. (Or not.) See vol. II of it.", ["Pay each month.", "(Or not.)", "See vol. II of it."]),
         ("", []),
         (" \n ", []),
         ("The sum is 42.", ["The sum is 42."]),
@@ -43,8 +46,13 @@ def test_nothing_is_lost(text: str) -> None:
     assert found.text == text
     assert all(part == part.strip() and part for part in found.parts)
     assert all(not gap.strip() for gap in (found.lead, *found.gaps))
+    assert "".join(part + gap for paragraph in split_sentences(text) for part, gap in paragraph) == text
 
 
 def test_paragraphs_are_kept() -> None:
     found = sentences_of("One here. Two here.\n\nThree here.")
     assert found.with_parts(["A.", "B.", "C."]).text == "A. B.\n\nC."
+    assert split_sentences(" One here. Two here.\n \nThree here.") == [
+        [("", " "), ("One here.", " "), ("Two here.", "\n \n")],
+        [("Three here.", "")],
+    ]

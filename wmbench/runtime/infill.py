@@ -18,7 +18,7 @@ from wmbench.runtime.loop import advance, make_engine
 from wmbench.runtime.randomness import SampleRandom
 from wmbench.runtime.row import Row
 from wmbench.runtime.schedule import make_schedule
-from wmbench.runtime.settings import Decoding
+from wmbench.runtime.settings import Decoding, PositionPolicy
 from wmbench.runtime.step import Step
 from wmbench.types import IntArray, Sample
 
@@ -59,7 +59,7 @@ def refill(
     *,
     seed: int = 0,
     temperature: float = 0.5,
-    positions: str = "random",
+    positions: PositionPolicy = "random",
     tokens_per_step: int = 1,
     batch_size: int = 8,
 ) -> list[list[int]]:
