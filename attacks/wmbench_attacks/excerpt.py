@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -57,7 +58,8 @@ class CopyPaste:
             self._filler = [words for words in self._filler if words]
         if not self._filler:
             raise ConfigError(
-                f"null set {self.config.filler!r} holds no text", hint="choose another one with -A copy-paste.filler=..."
+                f"null set {self.config.filler!r} holds no text",
+                hint="choose another one with -A copy-paste.filler=...",
             )
         return self._filler
 
@@ -122,7 +124,7 @@ def _stretch(filler: list[list[str]], count: int, rng: random.Random) -> list[st
 def _random_sizes(total: int, parts: int, rng: random.Random) -> list[int]:
     """`total` in so many parts of at least one."""
     borders = [0, *sorted(rng.sample(range(1, total), parts - 1)), total]
-    return [end - start for start, end in zip(borders, borders[1:], strict=False)]
+    return [end - start for start, end in pairwise(borders)]
 
 
 def _random_places(end: int, count: int, rng: random.Random) -> list[int]:

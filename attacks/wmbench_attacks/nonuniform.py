@@ -19,7 +19,9 @@ from wmbench_attacks.pieces import Pieces
 from wmbench_attacks.plans import Band, Mode
 from wmbench_attacks.sentences import sentences_of
 
-_TOLERANCE = "Share of the sentences that may stay as they are because no rewriter can change them; above it the text fails."
+_TOLERANCE = (
+    "Share of the sentences that may stay as they are because no rewriter can change them; above it the text fails."
+)
 
 
 class NonUniformConfig(BaseModel):
@@ -82,7 +84,10 @@ class NonUniform:
         return plans.alternating(sentences) if self.name == "alternating" else plans.halves(sentences)
 
     def _rewritten(
-        self, inputs: Mapping[tuple[int, int], AttackInput], modes: Mapping[tuple[int, int], Mode], context: AttackContext
+        self,
+        inputs: Mapping[tuple[int, int], AttackInput],
+        modes: Mapping[tuple[int, int], Mode],
+        context: AttackContext,
     ) -> dict[tuple[int, int], str]:
         """All sentences of a mode in one call: rewriters that ask a server work on many at once."""
         found = {}

@@ -49,8 +49,8 @@ class Pieces:
 
     def span(self, start: int, end: int) -> str:
         """The text of parts start .. end, without the space around it."""
-        inner = zip(self.parts[start:end], (*self.gaps[start : end - 1], ""), strict=True)
-        return "".join(part + gap for part, gap in inner)
+        chosen = list(zip(self.parts[start:end], self.gaps[start:end], strict=True))
+        return "".join(part + gap for part, gap in chosen[:-1]) + "".join(part for part, _ in chosen[-1:])
 
 
 def words_of(text: str) -> Pieces:

@@ -33,7 +33,10 @@ class RemaskConfig(BaseModel):
     tokens_per_step: int = Field(1, ge=1, description="Masks filled by one forward.")
     window: int = Field(512, ge=1, description="Longer texts are refilled in stretches of so many tokens.")
     min_similarity: float | None = Field(
-        None, ge=-1, le=1, description="Units whose embedding moved further away than this cosine get their tokens back."
+        None,
+        ge=-1,
+        le=1,
+        description="Units whose embedding moved further away than this cosine get their tokens back.",
     )
     unit: int = Field(25, ge=1, description="Tokens of a unit; only for `min_similarity`.")
     encoder: str = Field("mini", description="Encoder of the units; only for `min_similarity`.")
@@ -108,9 +111,7 @@ class Remask:
         from wmbench.semantics.units import embed_ids
 
         encoder, size = context.load_encoder(self.config.encoder), self.config.unit
-        starts = [
-            at for at in range(0, len(job.ids), size) if job.ids[at : at + size] != job.refilled[at : at + size]
-        ]
+        starts = [at for at in range(0, len(job.ids), size) if job.ids[at : at + size] != job.refilled[at : at + size]]
         if not starts:
             return
         before, after = (

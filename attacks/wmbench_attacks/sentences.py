@@ -16,8 +16,36 @@ _LETTER = re.compile(r"[^\W\d_]")
 _MISSED = re.compile(r"(?<![\w.])([a-z]*[aeiouy][a-z]*)[.!?][\"')\]]* +(?=[\"'(\[]?[A-Z])")
 """An ordinary word, the end of a sentence, a capital."""
 _ABBREVIATIONS = frozenset(
-    "approx ave capt col corp dept ed eds est ext fig figs gen gov inc max min misc no nos op prof rev sec sen univ vol vols"
-    .split()
+    [
+        "approx",
+        "ave",
+        "capt",
+        "col",
+        "corp",
+        "dept",
+        "ed",
+        "eds",
+        "est",
+        "ext",
+        "fig",
+        "figs",
+        "gen",
+        "gov",
+        "inc",
+        "max",
+        "min",
+        "misc",
+        "no",
+        "nos",
+        "op",
+        "prof",
+        "rev",
+        "sec",
+        "sen",
+        "univ",
+        "vol",
+        "vols",
+    ]
 )
 
 

@@ -96,7 +96,9 @@ def test_a_run_with_chains_and_a_grid(tmp_path: Path) -> None:
         assert record["text"] not in (samples[identity]["text"], swapped[identity]["text"])
         assert sorted(record["text"].split()) == sorted(samples[identity]["text"].split())
         assert [step["attack"] for step in record["details"]["steps"]] == ["swap", "swap"]
-    words = {label: len(next(iter(records(folder, label).values()))["text"].split()) for label in ("delete-0.1", "delete")}
+    words = {
+        label: len(next(iter(records(folder, label).values()))["text"].split()) for label in ("delete-0.1", "delete")
+    }
     assert words["delete-0.1"] > words["delete"]
     assert run(tmp_path, attacks=chosen).already_complete
 

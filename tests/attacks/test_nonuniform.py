@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from wmbench_attacks import plans
+from wmbench_attacks.sentences import sentences_of
 
 from tests.attacks.helpers import GOLDEN, attack, attack_all, host
 from wmbench.bench.attacking import AttackServices
@@ -12,8 +14,6 @@ from wmbench.lab.codec import lab_codec
 from wmbench.lab.datasets import null_texts
 from wmbench.testing import tiny_backbone
 from wmbench.types import AttackContext, Attacked, AttackInput
-from wmbench_attacks import plans
-from wmbench_attacks.sentences import sentences_of
 
 LETTER = {"compress": "C", "expand": "E"}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import given, settings
+from wmbench_attacks.sentences import sentences_of, split_sentences
 
 from tests.attacks.helpers import GOLDEN, TEXTS
-from wmbench_attacks.sentences import sentences_of, split_sentences
 
 
 @pytest.mark.parametrize(

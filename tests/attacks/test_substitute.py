@@ -5,15 +5,31 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from wmbench_attacks.masked_words import BackboneWords, Gap, trimmed
+from wmbench_attacks.substitute import surrounded
 
 from tests.attacks.helpers import attack, attack_all, toy_context
 from wmbench.errors import ConfigError
 from wmbench.testing.toys import tiny_backbone, toy_texts
 from wmbench.types import AttackInput
-from wmbench_attacks.masked_words import BackboneWords, Gap, trimmed
-from wmbench_attacks.substitute import surrounded
 
-WORDS = "the river rises in spring and floods meadows cattle move uphill people watch water fields".split()
+WORDS = [
+    "the",
+    "river",
+    "rises",
+    "in",
+    "spring",
+    "and",
+    "floods",
+    "meadows",
+    "cattle",
+    "move",
+    "uphill",
+    "people",
+    "watch",
+    "water",
+    "fields",
+]
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +62,7 @@ def test_a_bert_directory(bert: Path) -> None:
     settings = {"model": f"hf:{bert}", "ratio": 0.5, "top_k": 40}
     result = attack("substitute", text, **settings)
     assert result.text is not None
-    assert result.details == {"words": 12, "asked": 6, "replaced": 6}
+    assert result.details == {"words": 13, "asked": 6, "replaced": 6}
     old, new = text.split(), result.text.split()
     changed = [(a, b) for a, b in zip(old, new, strict=True) if a != b]
     assert len(changed) == 6

@@ -21,9 +21,7 @@ class Attacker:
 
     def __init__(self, chain: AttackChain, builder: Builder, observers: Iterable[object] = ()) -> None:
         self._labels = [step.label for step in chain.steps]
-        self._hooks = [
-            RunHooks(builder.attack(step), step.entry.plugin, observers=observers) for step in chain.steps
-        ]
+        self._hooks = [RunHooks(builder.attack(step), step.entry.plugin, observers=observers) for step in chain.steps]
 
     def __call__(self, texts: Sequence[AttackInput], context: AttackContext) -> list[Attacked]:
         """A text that fails at one step has failed; the steps behind it do not see it."""

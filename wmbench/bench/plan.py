@@ -114,7 +114,9 @@ def resolve_runs(config: RunConfig, host: Host) -> list[RunPlan]:
             "no scheme is chosen", why=f"known: {', '.join(host.schemes) or 'none'}", hint="add --scheme <name>"
         )
     backbone = _backbone(config, host)
-    datasets = [resolve_dataset(name, host) for name in config.datasets or [_preferred(PREFERRED_DATASETS, host.datasets)]]
+    datasets = [
+        resolve_dataset(name, host) for name in config.datasets or [_preferred(PREFERRED_DATASETS, host.datasets)]
+    ]
     nulls = tuple(resolve_nulls(config, host))
     attacks = resolve_attacks(config.attacks, host, backbone.info.name)
     _refuse_twice("dataset", (dataset.label for dataset in datasets))
@@ -159,7 +161,9 @@ def _backbone(config: RunConfig, host: Host) -> Resolved[BackboneEntry]:
 
 
 def resolve_nulls(config: RunConfig, host: Host) -> list[Resolved[DatasetInfo]]:
-    return [resolve_dataset(name, host, "nulls") for name in config.nulls or [_preferred(PREFERRED_NULLS, host.datasets)]]
+    return [
+        resolve_dataset(name, host, "nulls") for name in config.nulls or [_preferred(PREFERRED_NULLS, host.datasets)]
+    ]
 
 
 def _filters(config: RunConfig, decoding: Decoding) -> FilterSettings:
@@ -212,4 +216,3 @@ def _refuse_twice(kind: str, labels: Iterable[str]) -> None:
                 f"{kind} {label!r} is chosen twice", hint="remove one of them, or give them different settings"
             )
         seen.add(label)
-

@@ -136,4 +136,6 @@ def _print_verdict(item: InputText, verdict: Verdict, detector: Detector, warnin
     for warning in warnings:
         console.print(f"  warning: {warning}", style="yellow", soft_wrap=True)
     if console.is_terminal and verdict.evidence:
-        console.print(coloured(spans(detector.codec.encode(detector.as_scored(item.text)), verdict.evidence, detector.codec)))
+        console.print(
+            coloured(spans(detector.codec.encode(detector.as_scored(item.text)), verdict.evidence, detector.codec))
+        )

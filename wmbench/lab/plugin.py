@@ -60,7 +60,12 @@ def register_datasets() -> list[DatasetInfo]:
 @hookimpl
 def register_attacks() -> list[AttackInfo]:
     described = (
-        ("lab-rewrite", "Rewrite", "LabAttackConfig", "say every sentence again in another frame and other words, same length"),
+        (
+            "lab-rewrite",
+            "Rewrite",
+            "LabAttackConfig",
+            "say every sentence again in another frame and other words, same length",
+        ),
         ("lab-compress", "Compress", "LabLengthConfig", "the same statements in 60-70% of the words"),
         ("lab-expand", "Expand", "LabLengthConfig", "the same statements in 130-150% of the words"),
         ("lab-document", "DocumentRewrite", "LabAttackConfig", "rewrite, and move a few sentences by one place"),
