@@ -55,7 +55,9 @@ _LETTERS: Final = re.compile(r"(?:[^\W\d_]|[\u0300-\u036f])+")
 """A run of letters, with their accents apart."""
 _LATIN: Final = re.compile(r"[A-Za-z\u00c0-\u024f]")
 _INVISIBLE: Final = re.compile(r"[\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
-_JOINERS_IN_LATIN: Final = re.compile(r"(?<=[\x00-\u024f])[\u200c\u200d]+|[\u200c\u200d]+(?=[\x00-\u024f]|$)")
+_JOINERS_IN_LATIN: Final = re.compile(
+    r"(?<=[\x00-\u024f])[\u200c\u200d]+|(?<![\u200c\u200d])[\u200c\u200d]+(?=[\x00-\u024f]|$)"
+)
 """Joiners shape Persian and Indic words and tie emoji together; among Latin letters they do nothing."""
 
 

@@ -19,9 +19,7 @@ from wmbench_attacks.pieces import Pieces
 from wmbench_attacks.plans import Band, Mode
 from wmbench_attacks.sentences import sentences_of
 
-_TOLERANCE = (
-    "Share of the sentences that may stay as they are because no rewriter can change them; above it the text fails."
-)
+_TOLERANCE = "Share of the sentences that may stay because no rewriter can change them; above it the text fails."
 
 
 class NonUniformConfig(BaseModel):

@@ -1,4 +1,4 @@
-"""The attacker that diffusion language models invite: mask some tokens of the text again, and let a clean model refill."""
+"""The attacker that diffusion language models invite: mask some tokens again, and let a clean model refill them."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 
 from wmbench.errors import ConfigError
 from wmbench_attacks.pieces import Pieces, cut
@@ -11,47 +12,18 @@ from wmbench_attacks.pieces import Pieces, cut
 Sentence = tuple[str, str]
 """A sentence and the white space behind it."""
 
-_PARAGRAPH = re.compile(r"\S.*?(?=\s*\n\s*\n|\s*\Z)", re.DOTALL)
 _LETTER = re.compile(r"[^\W\d_]")
-_MISSED = re.compile(r"(?<![\w.])([a-z]*[aeiouy][a-z]*)[.!?][\"')\]]* +(?=[\"'(\[]?[A-Z])")
-"""An ordinary word, the end of a sentence, a capital."""
-_ABBREVIATIONS = frozenset(
-    [
-        "approx",
-        "ave",
-        "capt",
-        "col",
-        "corp",
-        "dept",
-        "ed",
-        "eds",
-        "est",
-        "ext",
-        "fig",
-        "figs",
-        "gen",
-        "gov",
-        "inc",
-        "max",
-        "min",
-        "misc",
-        "no",
-        "nos",
-        "op",
-        "prof",
-        "rev",
-        "sec",
-        "sen",
-        "univ",
-        "vol",
-        "vols",
-    ]
+_VOWEL = re.compile(r"[aeiouy]")
+_WORD_AND_CAPITAL = re.compile(r"(?<![\w.])([a-z]{2,20})[.!?][\"')\]]{0,3} {1,3}(?=[\"'(\[]?[A-Z])")
+"""A word in small letters, the end of a sentence, a capital."""
+_ABBREVIATIONS = re.compile(
+    "approx|ave|capt|col|corp|dept|eds?|est|ext|figs?|gen|gov|inc|max|min|misc|nos?|op|prof|rev|sec|sen|univ|vols?"
 )
 
 
 def sentences_of(text: str) -> Pieces:
     """Sentences and the white space between them. No sentence reaches over an empty line."""
-    return cut(text, [span for paragraph in _PARAGRAPH.finditer(text) for span in _spans(text, *paragraph.span())])
+    return cut(text, [span for start, end in _paragraphs(text) for span in _spans(text, start, end)])
 
 
 def split_sentences(text: str) -> list[list[Sentence]]:
@@ -65,17 +37,36 @@ def split_sentences(text: str) -> list[list[Sentence]]:
     return [paragraph for paragraph in paragraphs if paragraph]
 
 
+def _paragraphs(text: str) -> Iterator[tuple[int, int]]:
+    """Stretches without an empty line."""
+    start: int | None = None
+    at = end = 0
+    for line in text.splitlines(keepends=True):
+        at += len(line)
+        if line.strip():
+            start, end = at - len(line) if start is None else start, at
+        elif start is not None:
+            yield start, end
+            start = None
+    if start is not None:
+        yield start, end
+
+
 def _spans(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Sentences of one paragraph. A list marker (`2.`) belongs to what follows it."""
     begin: int | None = None
+    stop = start
     for first, last in _boundaries(text[start:end]):
         part = text[start + first : start + last]
         if not part.strip():
             continue
         begin = start + first + len(part) - len(part.lstrip()) if begin is None else begin
-        if _LETTER.search(part) or start + last == end:
-            yield begin, start + first + len(part.rstrip())
+        stop = start + first + len(part.rstrip())
+        if _LETTER.search(part):
+            yield begin, stop
             begin = None
+    if begin is not None:
+        yield begin, stop
 
 
 def _boundaries(paragraph: str) -> list[tuple[int, int]]:
@@ -87,6 +78,7 @@ def _boundaries(paragraph: str) -> list[tuple[int, int]]:
             "sentences cannot be told apart without nupunkt", why=str(error), hint="pip install 'wmbench[attacks]'"
         ) from error
     borders = {border for span in sent_spans(paragraph) for border in span}
-    borders |= {match.end() for match in _MISSED.finditer(paragraph) if match[1] not in _ABBREVIATIONS}
-    ordered = sorted(borders)
-    return list(zip(ordered, ordered[1:], strict=False))
+    for match in _WORD_AND_CAPITAL.finditer(paragraph):
+        if _VOWEL.search(match[1]) and not _ABBREVIATIONS.fullmatch(match[1]):
+            borders.add(match.end())
+    return list(pairwise(sorted(borders)))

@@ -14,8 +14,8 @@ from wmbench_attacks.masked_words import BackboneWords, Gap, HuggingFaceWords, M
 from wmbench_attacks.pieces import Pieces, random_for, share_of, unchanged, words_of
 
 HUGGING_FACE = "hf:"
-_AROUND = re.compile(r"(\W*)(.*?)(\W*)", re.DOTALL)
-"""Punctuation before a word, the word, punctuation behind it."""
+_CORE = re.compile(r"\w(?:.*\w)?", re.DOTALL)
+"""A word from its first letter or digit to its last."""
 
 
 class SubstituteConfig(BaseModel):
@@ -87,7 +87,5 @@ class Substitute:
 
 def surrounded(word: str) -> tuple[str, str, str]:
     """Punctuation before, the word itself, punctuation behind."""
-    match = _AROUND.fullmatch(word)
-    assert match is not None
-    before, core, behind = match.groups()
-    return before, core, behind
+    core = _CORE.search(word)
+    return (word[: core.start()], core[0], word[core.end() :]) if core else (word, "", "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -36,10 +38,7 @@ def test_copy_paste_keeps_the_length_and_the_order(count: int, share: float, exc
     numbers = [int(found[i].removeprefix("marked")) for i in places]
     assert numbers == sorted(set(numbers))
     # A new passage begins where the numbers or the places jump.
-    jumps = sum(
-        b != a + 1 or q != p + 1
-        for (a, b), (p, q) in zip(zip(numbers, numbers[1:]), zip(places, places[1:]), strict=True)
-    )
+    jumps = sum(b != a + 1 or q != p + 1 for (a, b), (p, q) in zip(pairwise(numbers), pairwise(places), strict=True))
     assert jumps < min(excerpts, wanted)
 
 

@@ -68,6 +68,14 @@ def test_joiners_that_shape_words_and_emoji_stay() -> None:
     assert normalise("wa\u200dter\u200c") == "water"
 
 
+def test_long_inputs_take_no_time() -> None:
+    """A pattern that tries every pair of places would take hours."""
+    for text in ("\u200d" * 100_000 + "👩", " \n" * 100_000, "\u200b" * 100_000, "a\u0301" * 50_000):
+        normalise(text)
+    noisy = attack("substitute", "x" + "-" * 100_000 + "x w3 w4", ratio=1.0, top_k=60)
+    assert noisy.text is not None
+
+
 def test_spaces_and_lines() -> None:
     assert normalise(" a \u00a0 b\t\nc\n\n\n\nd \n") == "a b\nc\n\nd"
 

@@ -33,6 +33,12 @@ def test_sentences(text: str, sentences: list[str]) -> None:
     assert list(sentences_of(text).parts) == sentences
 
 
+@pytest.mark.parametrize("text", ["a" * 100_000, " " * 100_000 + "x", "Word. " * 20_000, "\n \n" * 50_000])
+def test_long_inputs_take_no_time(text: str) -> None:
+    """A pattern that tries every pair of places would take hours."""
+    assert sentences_of(text).text == text
+
+
 def test_no_worse_than_the_reference_on_its_own_cases() -> None:
     """The reference glues sentences at abbreviations; nothing that it splits is glued here."""
     for case in GOLDEN["sentence_split"][:2]:

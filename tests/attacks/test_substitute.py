@@ -14,21 +14,8 @@ from wmbench.testing.toys import tiny_backbone, toy_texts
 from wmbench.types import AttackInput
 
 WORDS = [
-    "the",
-    "river",
-    "rises",
-    "in",
-    "spring",
-    "and",
-    "floods",
-    "meadows",
-    "cattle",
-    "move",
-    "uphill",
-    "people",
-    "watch",
-    "water",
-    "fields",
+    *("the", "river", "rises", "in", "spring", "and", "floods", "meadows"),
+    *("cattle", "move", "uphill", "people", "watch", "water", "fields"),
 ]
 
 
