@@ -88,7 +88,7 @@ class NonUniform:
         context: AttackContext,
     ) -> dict[tuple[int, int], str]:
         """All sentences of a mode in one call: rewriters that ask a server work on many at once."""
-        found = {}
+        found: dict[tuple[int, int], str] = {}
         for mode, rewriter in (("compress", self.config.compress), ("expand", self.config.expand)):
             places = [at for at in modes if modes[at] == mode]
             results = _rewrite(rewriter, {}, [inputs[at] for at in places], context)
