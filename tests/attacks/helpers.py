@@ -11,7 +11,6 @@ from typing import Any
 import wmbench_attacks
 from hypothesis import strategies as st
 
-from wmbench.host import Host
 from wmbench.testing.attacks import shout, toy_nulls
 from wmbench.testing.harness import build, hooks_of
 from wmbench.testing.toys import ToyEncoder, tiny_backbone
@@ -30,11 +29,6 @@ TEXTS = st.lists(st.tuples(WORDS, st.sampled_from([" ", "  ", "\n", "\n\n", "\t"
 
 def info(name: str) -> AttackInfo:
     return next(info for info in wmbench_attacks.register_attacks() if info.name == name)
-
-
-@cache
-def host() -> Host:
-    return Host.discover()
 
 
 @cache

@@ -6,13 +6,12 @@ import pytest
 from wmbench_attacks import plans
 from wmbench_attacks.sentences import sentences_of
 
-from tests.attacks.helpers import GOLDEN, attack, attack_all, host
+from tests.attacks.helpers import GOLDEN, attack, attack_all
+from tests.store.helpers import builder, resolve
 from wmbench.bench.attacking import AttackServices
-from wmbench.bench.build import Builder
 from wmbench.errors import ConfigError
 from wmbench.lab.codec import lab_codec
 from wmbench.lab.datasets import null_texts
-from wmbench.testing import tiny_backbone
 from wmbench.types import AttackContext, Attacked, AttackInput
 
 LETTER = {"compress": "C", "expand": "E"}
@@ -52,7 +51,7 @@ def lab_texts() -> list[AttackInput]:
 
 @pytest.fixture(scope="module")
 def lab() -> AttackContext:
-    return AttackServices(Builder(host()), tiny_backbone()).context(seed=5, codec=lab_codec())
+    return AttackServices(builder(), resolve({}).backbone).context(seed=5, codec=lab_codec())
 
 
 @pytest.mark.parametrize("name", ["nonuniform-alternating", "nonuniform-runs"])

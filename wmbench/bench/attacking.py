@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from wmbench.bench.attack_plan import AttackChain, resolve_attack
 from wmbench.config import Choice
 from wmbench.run_hooks import RunHooks
-from wmbench.types import AttackContext, Attacked, AttackFunction, AttackInput, NullText, TextCodec
+from wmbench.types import AttackContext, Attacked, AttackFunction, AttackInput, BackboneEntry, NullText, TextCodec
 
 if TYPE_CHECKING:
     from wmbench.bench.build import Builder
+    from wmbench.bench.resolved import Resolved
     from wmbench.runtime.backbone import Backbone
 
 
@@ -47,7 +48,7 @@ def _input(item: AttackInput, result: Attacked, step: int) -> AttackInput:
 class AttackServices:
     """What attacks may ask for. Other attacks and null texts are loaded once."""
 
-    def __init__(self, builder: Builder, backbone: Backbone) -> None:
+    def __init__(self, builder: Builder, backbone: Resolved[BackboneEntry]) -> None:
         self._builder = builder
         self._backbone = backbone
         self._attackers: dict[str, Attacker] = {}
@@ -58,7 +59,7 @@ class AttackServices:
         )
 
     def _load_backbone(self, name: str) -> Backbone:
-        return self._builder.backbone_by_name(name) if name else self._backbone
+        return self._builder.backbone_by_name(name) if name else self._builder.backbone(self._backbone)
 
     def _load_nulls(self, name: str, limit: int) -> Iterable[NullText]:
         from wmbench.bench.plan import resolve_dataset

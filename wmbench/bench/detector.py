@@ -56,14 +56,18 @@ class Detector:
             return {"features": "token ids", "codec": self.codec.fingerprint, **normalised}
         plan, settings = self.plan, self.plan.scheme.dump()
         encoder = settings.get("encoder")  # by convention; weights may change behind a name
-        return {
-            "scheme": self.identity,
+        identity = {
             "plugin": str(plan.scheme.entry.plugin),
             "codec": self.codec.fingerprint,
             "encoder": self._builder.encoder(encoder).fingerprint if isinstance(encoder, str) else None,
-            "decoding": [plan.decoding.block_length, plan.decoding.max_new_tokens],
             **normalised,
         }
+        # A config may name what its features depend on; settings of marking alone then share the features.
+        declared = getattr(plan.scheme.settings, "feature_settings", None)
+        if declared is not None:
+            return {**identity, "scheme": plan.scheme.info.name, "settings": dict(declared)}
+        decoding = [plan.decoding.block_length, plan.decoding.max_new_tokens]
+        return {**identity, "scheme": self.identity, "decoding": decoding}
 
     @property
     def identity(self) -> Settings:
