@@ -56,6 +56,8 @@ LONG_PRESETS: Final = frozenset({"lab-mid", "lab-full", "paper"})
 
 ALL, LOCAL = "all", "local"
 """In place of a name: everything registered; every attack that costs nothing."""
+CHAIN = "|"
+"""Between attacks that work on each other's results."""
 
 
 HOW_NOT_WHAT: Final = frozenset({"batch_size", "failure_limit", "output", "retry_failed", "workers"})
@@ -85,7 +87,10 @@ class RunConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     schemes: list[Chosen] = Field(default_factory=list, description="Watermark schemes; `all` means all.")
-    attacks: list[Chosen] = Field(default_factory=list, description="Attacks; `all`, or `local` for the free ones.")
+    attacks: list[Chosen] = Field(
+        default_factory=list,
+        description="Attacks: name, name:strength, name:grid, first|second; `all`, or `local` for the free ones.",
+    )
     backbones: list[Chosen] = Field(
         default_factory=list,
         description="Diffusion language models; empty: `mini`, else `tiny`. `backbone: NAME` is short for one.",
@@ -111,6 +116,9 @@ class RunConfig(BaseModel):
     )
     nulls: list[str] = Field(
         default_factory=list, description="Null texts; the first set calibrates. Empty: `lab`, fresh lab documents."
+    )
+    normalise: bool = Field(
+        False, description="Undo look-alike letters, invisible characters and odd spaces before detection."
     )
     calibration_texts: int = Field(2700, ge=1, description="Null texts that p-values are ranked among.")
     heldout_texts: int = Field(1000, ge=1, description="Other null texts, on which false positives are measured.")
@@ -273,7 +281,7 @@ def override_choices(choices: Sequence[Any], overrides: Settings, kind: str, opt
     names = [str(choice.get("name", "")) for choice in chosen]
     for dotted, value in overrides.items():
         owner, dot, setting = dotted.rpartition(".")
-        if dot and owner not in (name.split(":")[0] for name in names):
+        if dot and not any(owner in _steps(name) for name in names):
             if not {ALL, LOCAL} & set(names):
                 raise UnknownNameError(f"{kind} in {option}", owner, names, hint=f"add --{kind} {owner}")
             chosen.append({"name": owner})  # chosen by `all` or `local`; now by itself, with its own settings
@@ -284,9 +292,15 @@ def override_choices(choices: Sequence[Any], overrides: Settings, kind: str, opt
                 f"{option} {dotted}: which {kind} is meant?", why=why, hint=f"{option} <{kind}>.{dotted}=..."
             )
         for choice, name in zip(chosen, names, strict=True):
-            if not dot or name.split(":")[0] == owner:
-                choice["params"] = {**choice.get("params", {}), setting: value}
+            if not dot or owner in _steps(name):
+                # In a chain of attacks a setting keeps its owner's name.
+                choice["params"] = {**choice.get("params", {}), dotted if CHAIN in name else setting: value}
     return chosen
+
+
+def _steps(name: str) -> list[str]:
+    """`first|second:0.2` names two attacks."""
+    return [step.strip().partition(":")[0] for step in name.split(CHAIN)]
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Settings:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from wmbench.bench.attacking import Attacker, AttackServices
 from wmbench.bench.disk import make_folder
 from wmbench.bench.jsonl import JsonlFile, Record
 from wmbench.errors import PluginError
-from wmbench.run_hooks import RunHooks
-from wmbench.types import AttackContext, Attacked, AttackInput, TextCodec
+from wmbench.types import Attacked, AttackInput, BackboneEntry, TextCodec
 
 if TYPE_CHECKING:
+    from wmbench.bench.attack_plan import AttackChain
     from wmbench.bench.build import Builder
-    from wmbench.bench.plan import Resolved
-    from wmbench.types import AttackInfo
+    from wmbench.bench.resolved import Resolved
 
 AttackBatch = Callable[[Sequence[AttackInput]], Sequence[Attacked]]
 TEXTS_PER_CALL: Final = 16
@@ -22,12 +22,17 @@ TEXTS_PER_CALL: Final = 16
 
 
 def attack_batch(
-    attack: Resolved[AttackInfo], builder: Builder, codec: TextCodec, seed: int, observers: Iterable[object] = ()
+    attack: AttackChain,
+    builder: Builder,
+    backbone: Resolved[BackboneEntry],
+    codec: TextCodec,
+    seed: int,
+    observers: Iterable[object] = (),
 ) -> AttackBatch:
-    """An attack with its settings as a function of texts."""
-    hooks = RunHooks(builder.attack(attack), attack.entry.plugin, observers=observers)
-    context = AttackContext(seed, codec, builder.encoder, builder.backbone_by_name)
-    return lambda batch: hooks.attack(batch, context)
+    """An attack with its settings as a function of texts; `backbone` is the run's own."""
+    attacker = Attacker(attack, builder, observers)
+    context = AttackServices(builder, backbone).context(seed, codec)
+    return lambda batch: attacker(batch, context)
 
 
 def attack_into(file: JsonlFile, items: Sequence[AttackInput], attack: AttackBatch) -> None:

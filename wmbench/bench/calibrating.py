@@ -22,6 +22,7 @@ def calibration_metadata(detector: Detector, nulls: NullSpec, key_id: str | None
         "codec": detector.codec.fingerprint,
         "backbone": {"name": plan.backbone.info.name, "settings": plan.backbone.dump()},
         "decoding": {"block_length": plan.decoding.block_length, "max_new_tokens": plan.decoding.max_new_tokens},
+        "normalise": detector.normalises,
         "features": detector.features_digest,
         "nulls": {**nulls.identity, "label": nulls.label, "digest": nulls.digest},
         "versions": versions([plan.scheme.entry.plugin]),
@@ -54,6 +55,8 @@ def recorded_settings(calibration: Calibration) -> Settings:
         settings["backbone"] = {"name": name, "params": params}
     if decoding := made.get("decoding"):
         settings["decoding"] = decoding
+    if made.get("normalise"):
+        settings["normalise"] = True
     return settings
 
 
@@ -71,6 +74,7 @@ def require_fitting(calibration: Calibration, detector: Detector, key_id: str | 
             *_setting_pairs(made.get("settings", {}), present["settings"]),
             ("key id", found["key_id"], key_id),
             ("tokenizer", found["codec"], detector.codec.fingerprint),
+            ("--normalise", found.get("normalise", False), detector.normalises),
             ("features", found.get("features"), detector.features_digest),
         )
         if before != now

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 from filelock import FileLock
 
 from wmbench.bench.attack_files import attack_batch, attack_into
+from wmbench.bench.attack_plan import AttackChain
 from wmbench.bench.derived import digest, file_digest
 from wmbench.bench.disk import make_folder, pretty_json, write_atomic
 from wmbench.bench.jsonl import JsonlFile, Record
@@ -34,7 +35,7 @@ from wmbench.config import Settings
 from wmbench.detection.archive import read_archive, write_archive
 from wmbench.errors import ConfigError, IntegrityError
 from wmbench.keys import SecretKey
-from wmbench.types import AttackInfo, AttackInput, DatasetInfo, Features, TextCodec, Views
+from wmbench.types import AttackInput, BackboneEntry, DatasetInfo, Features, TextCodec, Views
 
 if TYPE_CHECKING:
     from wmbench.bench.build import Builder
@@ -119,10 +120,13 @@ class NullLibrary:
             self._texts[spec.digest] = {side: TextSet.of(side, _of_side(records, side)) for side in SIDES}
         return self._texts[spec.digest]
 
-    def attacked(self, spec: NullSpec, attack: Resolved[AttackInfo], count: int, seed: int) -> TextSet:
-        """The first `count` held-out texts after an attack, made when they are not there yet; failed ones left out."""
+    def attacked(
+        self, spec: NullSpec, attack: AttackChain, backbone: Resolved[BackboneEntry], count: int, seed: int
+    ) -> TextSet:
+        """The first `count` held-out texts after an attack, made when they are not there yet; failed ones left out.
+        `backbone` is the run's own, which some attacks use."""
         heldout = self.texts(spec)["heldout"].first(count)
-        name = f"{attack.label}_{digest([attack.describe(), seed])[:10]}"
+        name = f"{attack.label}_{digest([attack.describe(), backbone.describe(), seed])[:10]}"
         file = JsonlFile(self.folder(spec) / "attacked" / f"{name}.jsonl")
         make_folder(file.path.parent)
         with FileLock(file.path.with_suffix(".lock")):
@@ -130,7 +134,7 @@ class NullLibrary:
             missing = [AttackInput(i, text) for i, text in heldout if i not in done]
             if missing:
                 self._note(f"attacking {len(missing):,} null texts ({spec.label}, {attack.label})")
-                attack_into(file, missing, attack_batch(attack, self._builder, spec.codec, seed))
+                attack_into(file, missing, attack_batch(attack, self._builder, backbone, spec.codec, seed))
         results = {record["id"]: record for record in file.read() if record["text"] is not None}
         return TextSet.of(f"attacked-{name}-{count}", (results[i] for i in heldout.ids if i in results))
 

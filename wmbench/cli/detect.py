@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wmbench.cli.invocation import Invocation, global_options, note
-from wmbench.cli.options import config_from_options, scheme_options
+from wmbench.cli.options import config_from_options, normalise_option, scheme_options
 
 if TYPE_CHECKING:
     from wmbench.bench.detector import Detector
@@ -30,6 +30,7 @@ _TEXTS_PER_CALL = 64
 @click.option("--scheme", metavar="NAME", help="Watermark scheme (default: the calibration's).")
 @click.option("--calibration", "calibration_file", metavar="FILE", help="Made by `wmbench calibrate`, or a run's own.")
 @click.option("--alpha", type=float, help="Level at which a text counts as detected (default: 0.01).")
+@normalise_option
 @scheme_options
 @click.option("--evidence/--no-evidence", default=True, show_default=True, help="Show what each span contributes.")
 @click.option("--html", "html_file", metavar="FILE", help="Also write a page that shows the texts with their evidence.")
@@ -103,6 +104,8 @@ def _plan(
         params = {name: value for name, value in backbone["settings"].items() if name != "argument"}
         argument = backbone["settings"].get("argument", "")
         options["backbone"] = {"name": f"{backbone['name']}{argument}", "params": params}
+    if options.get("normalise") is None:
+        options["normalise"] = made.get("normalise")
     config = config_from_options(schemes=[chosen], no_attacks=True, decoding=made.get("decoding"), **options)
     return resolve_runs(config, invocation.host)[0]
 
@@ -144,7 +147,9 @@ def _print_verdict(item: InputText, verdict: Verdict, detector: Detector, warnin
     for warning in warnings:
         console.print(f"  warning: {warning}", style="yellow", soft_wrap=True)
     if console.is_terminal and verdict.evidence:
-        console.print(coloured(spans(detector.codec.encode(item.text), verdict.evidence, detector.codec)))
+        console.print(
+            coloured(spans(detector.codec.encode(detector.as_scored(item.text)), verdict.evidence, detector.codec))
+        )
         console.print("green speaks for the watermark, red against it", style="dim")
 
 
@@ -153,7 +158,7 @@ def _judged(item: InputText, verdict: Verdict, detector: Detector, warnings: lis
     from wmbench.report.evidence import SHOWN_TOKENS, spans
     from wmbench.report.page import JudgedText
 
-    ids = detector.codec.encode(item.text)
+    ids = detector.codec.encode(detector.as_scored(item.text))
     parts = spans(ids, verdict.evidence, detector.codec)
     pieces = [Piece(text=text, weight=e.weight, label=e.label) if e else Piece(text=text) for text, e in parts]
     return JudgedText(

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+normalise_option = click.option(
+    "--normalise/--no-normalise",
+    default=None,
+    help="Undo look-alike letters, invisible characters and odd spaces before detection, in null texts too.",
+)
+
 _MODEL_HELP = "Diffusion language model, or the directory of one (default: mini, else tiny)"
 _BACKBONE = click.option("--backbone", "--model", "backbone", metavar="NAME", help=f"{_MODEL_HELP}.")
 _BACKBONES = click.option(
@@ -64,6 +70,7 @@ _NULLS = [
     click.option("--calibration-texts", type=int, help="Null texts that p-values are ranked among (default: 2700)."),
     click.option("--heldout-texts", type=int, help="Null texts that false positives are measured on (default: 1000)."),
     click.option("--alpha", type=float, help="Level at which a text counts as detected (default: 0.01)."),
+    normalise_option,
     click.option("--output", metavar="FOLDER", help="Folder that holds the run folders (default: runs)."),
 ]
 
@@ -76,7 +83,8 @@ _RUN = [
         "attacks",
         metavar="NAME[:STRENGTH]",
         multiple=True,
-        help="Attack; may be repeated; `all` means all, `local` the free ones.",
+        help="Attack; may be repeated; NAME:grid is a strength curve, 'FIRST|SECOND' one attack after the other; "
+        "`all` means all, `local` the free ones.",
     ),
     click.option("--no-attacks", is_flag=True, help="Attack nothing."),
     click.option(
@@ -210,6 +218,7 @@ def print_plan(plan: RunPlan, *extra: tuple[str, str]) -> None:
             ("filters", _settings(plan.filters.model_dump())),
             ("attacks", ", ".join(attack.label for attack in plan.attacks) or "none"),
             ("nulls", _nulls(plan)),
+            *([("normalise", "before detection")] if plan.config.normalise else []),
             ("seed", str(plan.config.seed)),
             *extra,
         ]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 
-from wmbench.bench.attack_files import attack_batch, attack_into, attacked_records, batches, has_worked
+from wmbench.bench.attack_files import AttackBatch, attack_batch, attack_into, attacked_records, batches, has_worked
+from wmbench.bench.attack_plan import AttackChain
 from wmbench.bench.disk import make_folder
 from wmbench.bench.jsonl import Record
-from wmbench.bench.plan import Resolved
 from wmbench.bench.stages.base import Run, Tally, finished_items
 from wmbench.bench.textset import kept_samples
 from wmbench.bench.workers import in_order
-from wmbench.types import AttackInfo, AttackInput
+from wmbench.types import AttackInput
 
 
 class AttackStage:
@@ -34,23 +35,22 @@ class AttackStage:
             counts[f"attacked/{attack.label}"] = Tally(len(kept), len(records), failed)
         return counts
 
-    def _finished(self, run: Run, attack: Resolved[AttackInfo]) -> list[Record]:
+    def _finished(self, run: Run, attack: AttackChain) -> list[Record]:
         """Also those of samples that the present filters drop: other filters may have kept them."""
         return finished_items(run.store.attacked(attack.label), (sample.id for sample in run.answers))
 
-    def _missing(self, run: Run, attack: Resolved[AttackInfo]) -> list[AttackInput]:
+    def _missing(self, run: Run, attack: AttackChain) -> list[AttackInput]:
         again = run.plan.config.retry_failed
         done = {record["id"] for record in self._finished(run, attack) if not (again and record["error"])}
         return [AttackInput(s["id"], s["text"], s["prompt"]) for s in kept_samples(run) if s["id"] not in done]
 
-    def _attack(self, run: Run, attack: Resolved[AttackInfo], missing: list[AttackInput]) -> None:
+    def _attack(self, run: Run, attack: AttackChain, missing: list[AttackInput]) -> None:
         begun = time.perf_counter()
         file, config = run.store.attacked(attack.label), run.plan.config
         if config.retry_failed and any(record["error"] for record in file.read()):
             file.rewrite(record for record in file.read() if not record["error"])
         if run.executor is None:
-            chosen = attack_batch(attack, run.builder, run.backbone.codec, config.seed, run.observers)
-            attack_into(file, missing, chosen)
+            attack_into(file, missing, _batch(run, attack, run.observers))
         else:
             make_folder(file.path.parent)
             worked = has_worked(file)
@@ -66,5 +66,9 @@ def attack_texts(run: Run, payload: tuple[str, list[AttackInput], bool]) -> list
     """A task for workers."""
     label, batch, worked = payload
     attack = next(attack for attack in run.plan.attacks if attack.label == label)
-    chosen = attack_batch(attack, run.builder, run.backbone.codec, run.plan.config.seed)
-    return attacked_records(batch, chosen, worked)
+    return attacked_records(batch, _batch(run, attack), worked)
+
+
+def _batch(run: Run, attack: AttackChain, observers: Iterable[object] = ()) -> AttackBatch:
+    plan = run.plan
+    return attack_batch(attack, run.builder, plan.backbone, run.backbone.codec, plan.config.seed, observers)

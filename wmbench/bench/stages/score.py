@@ -8,16 +8,16 @@ from typing import Literal
 
 import numpy as np
 
+from wmbench.bench.attack_plan import AttackChain
 from wmbench.bench.derived import digest
 from wmbench.bench.nulls import NullSpec
-from wmbench.bench.plan import Resolved
 from wmbench.bench.split import Side
 from wmbench.bench.stages.base import Run, Tally
 from wmbench.bench.stages.features import features_of
 from wmbench.bench.textset import CLEAN, TextSet, attacked_clean_name, attacked_name, own_sets
 from wmbench.detection.archive import read_archive, write_archive
 from wmbench.keys import SecretKey
-from wmbench.types import AttackInfo, Views
+from wmbench.types import Views
 
 Role = Literal["marked", "clean", "calibration", "heldout"]
 
@@ -109,12 +109,18 @@ def _null(run: Run, spec: NullSpec, side: Side) -> ScoredSet:
     return _of_library(run, spec, name, source, lambda: run.library.texts(spec)[side], side)
 
 
-def _attacked_null(run: Run, spec: NullSpec, attack: Resolved[AttackInfo]) -> ScoredSet:
-    count, seed = run.plan.config.attacked_nulls, run.plan.config.seed
-    source = digest([spec.identity, "attacked", attack.describe(), count, seed])
+def _attacked_null(run: Run, spec: NullSpec, attack: AttackChain) -> ScoredSet:
+    count, seed, backbone = run.plan.config.attacked_nulls, run.plan.config.seed, run.plan.backbone
+    source = digest([spec.identity, "attacked", attack.describe(), backbone.describe(), count, seed])
     name = attacked_null_name(spec, attack.label)
     return _of_library(
-        run, spec, name, source, lambda: run.library.attacked(spec, attack, count, seed), "heldout", attack.label
+        run,
+        spec,
+        name,
+        source,
+        lambda: run.library.attacked(spec, attack, backbone, count, seed),
+        "heldout",
+        attack.label,
     )
 
 
