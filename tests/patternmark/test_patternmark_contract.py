@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 
 import wmbench_patternmark
 
@@ -23,5 +22,5 @@ class TestPatternMarkExact(SchemeContract):
 class TestPatternMarkOfficial(SchemeContract):
     """The published partition uses no key."""
 
-    info = replace(INFO, key_use="fixed")
+    info = INFO
     settings = {"prf": "official"}  # noqa: RUF012
