@@ -53,3 +53,8 @@ def register_datasets() -> list[DatasetInfo]:
             kind="nulls",
         ),
     ]
+
+
+@hookimpl
+def register_commands() -> list[tuple[str, str, str]]:
+    return [("analyse null", "wmbench.cli.null_law:null", "check analytic p-values on texts without a mark, and say why")]
