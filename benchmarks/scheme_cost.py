@@ -1,9 +1,9 @@
 """What does each scheme cost, compared with clean decoding? `python -m benchmarks.scheme_cost [--backbone mini]`
 
-All schemes, each with its published settings, answer the same prompts in this run; every round begins with clean decoding
-under the same decoding settings, and the best round of each counts. Beside the time stand the counted operations (canvas
-positions through the trunk, rows through the LM head) and the ratio they predict: what clean decoding spends on a
-position, on a head row and on everything else per token, times the scheme's counts."""
+All schemes, each with its published settings, answer the same prompts in this run; every round begins with clean
+decoding under the same decoding settings, and the best round of each counts. Beside the time stand the counted
+operations (canvas positions through the trunk, rows through the LM head) and the ratio they predict: what clean decoding
+spends on a position, on a head row and on everything else per token, times the scheme's counts."""
 
 from __future__ import annotations
 
@@ -87,7 +87,9 @@ def spend(plan: RunPlan, builder: Builder, samples: Sequence[Sample], batch_size
     done = list(decode(samples, engine, plan.decoding, hooks.decode_step, hooks.begin, batch_size=batch_size))
     seconds = time.perf_counter() - began
     tokens = sum(len(generation.token_ids) for generation in done)
-    return Spent(seconds, backbone.trunk, backbone.head, tokens, engine.counters.forward_tokens, engine.counters.head_rows)
+    return Spent(
+        seconds, backbone.trunk, backbone.head, tokens, engine.counters.forward_tokens, engine.counters.head_rows
+    )
 
 
 def main() -> None:
@@ -114,7 +116,7 @@ def main() -> None:
     clean_plan = resolve_runs(config.model_copy(update={"schemes": [Choice(name=CLEAN)]}), host)[0]
     builder = Builder(host)
     samples = builder.prompts(plans[0])
-    print(f"{'scheme':16} {'batch':>5} {'s/token':>9} {'ratio':>6} {'predicted':>9} {'of it':>6} {'goal':>5}  positions, head rows per token")
+    print(f"{'scheme':16} {'batch':>5} {'s/token':>9} {'ratio':>6} {'predicted':>9} {'goal':>5}  per token (clean)")
     for batch_size in arguments.batch_sizes:
         work = samples[: arguments.prompts if batch_size == 1 else batch_size]
         for plan in plans:
@@ -124,14 +126,16 @@ def main() -> None:
                 rounds.append((clean, spend(plan, builder, work, batch_size)))
             clean = min((pair[0] for pair in rounds), key=lambda spent: spent.seconds)
             marked = min((pair[1] for pair in rounds), key=lambda spent: spent.seconds)
-            per_token = clean.seconds / clean.tokens
-            ratio = marked.seconds / marked.tokens / per_token
-            predicted = marked.predicted(clean) / marked.tokens / per_token
+            ratio = marked.seconds / clean.seconds * clean.tokens / marked.tokens
+            predicted = marked.predicted(clean) / clean.seconds * clean.tokens / marked.tokens
             goal = GOALS.get(plan.scheme.info.name) if batch_size == 1 else None
+            counted = ", ".join(
+                f"{count(marked) / marked.tokens:.1f} ({count(clean) / clean.tokens:.1f}) {name}"
+                for name, count in (("positions", lambda s: s.positions), ("head rows", lambda s: s.head_rows))
+            )
             print(
-                f"{plan.scheme.info.name:16} {batch_size:5} {marked.seconds / marked.tokens:9.4f} {ratio:6.2f} {predicted:9.2f} "
-                f"{ratio / predicted:6.2f} {goal or '':>5}  {marked.positions / marked.tokens:.1f} ({clean.positions / clean.tokens:.1f} clean), "
-                f"{marked.head_rows / marked.tokens:.1f} ({clean.head_rows / clean.tokens:.1f} clean)",
+                f"{plan.scheme.info.name:16} {batch_size:5} {marked.seconds / marked.tokens:9.4f} {ratio:6.2f} "
+                f"{predicted:9.2f} {goal or '':>5}  {counted}",
                 flush=True,
             )
     print(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores, {torch.get_num_threads()} thread(s)")

@@ -230,7 +230,7 @@ class TokenPrf:
         return self._digest(aligned, shape)
 
     def _digest(self, words: list[Words], shape: tuple[int, ...]) -> Words:
-        """Digests [shape] of words whose axes are aligned with it, split along the first axis into what fits a chunk."""
+        """Digests [shape] of words whose axes are aligned with it, in parts of the first axis that fit a chunk."""
         if math.prod(shape) <= _CHUNK:
             return SipHash(self._subkey).digest(words).reshape(shape)
         digests, each = np.empty(shape, np.uint64), math.prod(shape[1:])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -25,11 +25,9 @@ class SipHash:
         lanes = constants ^ np.tile(np.frombuffer(subkey, "<u8"), 2)
         self._lanes: list[Words] = [*lanes[:, None], np.empty(1, np.uint64)]  # last: scratch
 
-    def digest(self, words: Iterable[Words]) -> Words:
-        count = 0
-        for count, word in enumerate(words, start=1):
+    def digest(self, words: Sequence[Words]) -> Words:
+        for word in (*words, np.array((8 * len(words) & 0xFF) << 56, np.uint64)):
             self._absorb(word)
-        self._absorb(np.array((8 * count & 0xFF) << 56, np.uint64))
         self._lanes[2] ^= np.uint64(0xFF)
         self._mix(rounds=4)
         return self._lanes[0] ^ self._lanes[1] ^ self._lanes[2] ^ self._lanes[3]

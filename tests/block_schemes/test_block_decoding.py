@@ -55,8 +55,12 @@ def test_one_step_is_one_unit_and_forwards_are_counted(tiny_full_backbone: Backb
         assert generation.cost.forward_rows == 4 * (1 + 3 * 4)
 
 
-@pytest.mark.parametrize("schedule", [{"schedule": "origin", "steps": 6, "tokens_per_step": None}, {"steps": 10, "tokens_per_step": None}])
-def test_the_schedule_of_the_run_does_not_reach_into_units(tiny_full_backbone: Backbone, schedule: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "schedule", [{"schedule": "origin", "steps": 6, "tokens_per_step": None}, {"steps": 10, "tokens_per_step": None}]
+)
+def test_the_schedule_of_the_run_does_not_reach_into_units(
+    tiny_full_backbone: Backbone, schedule: dict[str, Any]
+) -> None:
     decoding = SHORT.model_copy(update={**schedule, "block_length": 10})
     assert all(generation.cost.steps == 4 for generation in best_of(2, tiny_full_backbone, decoding))
 

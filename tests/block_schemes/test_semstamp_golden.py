@@ -1,4 +1,4 @@
-"""SemStamp's published hyperplanes, bins, margins, valid bins and test, number by number (its permutations are the CPU's)."""
+"""SemStamp's published hyperplanes, bins, margins, valid bins and test, number by number (permuted on the CPU)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def test_hyperplanes_bins_and_margins() -> None:
     assert np.flatnonzero(far).tolist() == GOLDEN["margin_pass_indices"]
 
 
-@pytest.mark.parametrize(("name", "bins", "count"), [("d2_rate0.25", 4, 1), ("d3_rate0.25", 8, 2), ("d3_rate0.5", 8, 4)])
+@pytest.mark.parametrize(
+    ("name", "bins", "count"), [("d2_rate0.25", 4, 1), ("d3_rate0.25", 8, 2), ("d3_rate0.5", 8, 4)]
+)
 def test_valid_bins(name: str, bins: int, count: int) -> None:
     expected = {int(previous): valid for previous, valid in GOLDEN["valid_bins"][name].items()}
     assert dict(enumerate(v.tolist() for v in official_valid(bins, count))) == expected

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import wmbench_dlm_kgw
 
 from wmbench.testing import SchemeContract

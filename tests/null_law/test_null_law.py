@@ -56,7 +56,9 @@ def test_repeated_phrases_are_blamed(tmp_path: Path) -> None:
 
 
 def test_schemes_without_a_law_are_refused(tmp_path: Path) -> None:
-    result = CliRunner(env={"WMBENCH_KEY": KEY}).invoke(null, ["--scheme", "denmark", "--backbone", "tiny"], obj=Invocation())
+    result = CliRunner(env={"WMBENCH_KEY": KEY}).invoke(
+        null, ["--scheme", "denmark", "--backbone", "tiny"], obj=Invocation()
+    )
     assert "no analytic law" in str(result.exception)
 
 
@@ -82,7 +84,10 @@ def test_variants_keep_what_they_say() -> None:
 )
 def test_findings_name_the_step(text: float, shuffled: float, uniform: float, expected: str) -> None:
     def rates(value: float) -> dict[str, dict[str, float]]:
-        exact = {level: {"estimate": float(level), "low": 0.0, "high": 1.0, "worst_key": 0.0} for level in ("0.1", "0.05", "0.001")}
+        exact = {
+            level: {"estimate": float(level), "low": 0.0, "high": 1.0, "worst_key": 0.0}
+            for level in ("0.1", "0.05", "0.001")
+        }
         return {**exact, "0.01": {"estimate": value, "low": value * 0.9, "high": value * 1.1, "worst_key": value}}
 
     found = findings({"text": rates(text), "shuffled": rates(shuffled), "uniform": rates(uniform)})

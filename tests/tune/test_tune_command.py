@@ -29,7 +29,20 @@ def tune(capsys: pytest.CaptureFixture[str], output: Path, *options: str) -> tup
 
 
 def test_a_rate_is_matched_and_the_path_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--match", "tpr", "--target", "0.5", "--tolerance", "0.2", "--range", "0", "8", "--fpr", "0.05", "--json"]
+    options = [
+        "--match",
+        "tpr",
+        "--target",
+        "0.5",
+        "--tolerance",
+        "0.2",
+        "--range",
+        "0",
+        "8",
+        "--fpr",
+        "0.05",
+        "--json",
+    ]
     code, out, _ = tune(capsys, tmp_path, *options)
     result = json.loads(out)
     assert code == 0
@@ -53,7 +66,9 @@ def test_a_target_out_of_reach_is_said(tmp_path: Path, capsys: pytest.CaptureFix
     assert "not reached" in out
 
 
-def test_misspelt_parameters_are_refused_before_anything_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_misspelt_parameters_are_refused_before_anything_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, _, err = tune(capsys, tmp_path, "--parameter", "dleta")
     assert code == 2
     assert "did you mean 'delta'" in err

@@ -92,7 +92,9 @@ def repetition(ids: IntArray) -> float:
 def examine(detector: Detector, tokens: NullTokens, keys: Sequence[SecretKey | None]) -> Settings:
     """Rates of every variant at every level, spreads, strata, and what follows from them. JSON values."""
     if "features" in detector.hooks.implemented:
-        raise ConfigError(f"scheme {detector.plan.scheme.label!r} does not score token ids: its law cannot be taken apart")
+        raise ConfigError(
+            f"scheme {detector.plan.scheme.label!r} does not score token ids: its law cannot be taken apart"
+        )
     p = {name: _p_values(detector, features, keys) for name, features in tokens.variants.items()}
     rates = {name: {f"{level:g}": _rate(values, level) for level in LEVELS} for name, values in p.items()}
     return {

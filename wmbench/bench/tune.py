@@ -1,8 +1,8 @@
 """Search one setting of a scheme until its texts cost so much quality, or are found so often, as asked for.
 
-Every point is an ordinary run with the same prompts, seed and null texts, beside a clean control that is decoded alike:
-points are resumed and shared with other commands. What is measured is assumed to rise or to fall with the setting; on few
-samples it is noisy, so the interval of every point is reported with it.
+Every point is an ordinary run with the same prompts, seed and null texts, beside a clean control that is decoded
+alike: points are resumed and shared with other commands. What is measured is assumed to rise or to fall with the
+setting; on few samples it is noisy, so the interval of every point is reported with it.
 """
 
 from __future__ import annotations

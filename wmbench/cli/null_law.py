@@ -79,7 +79,14 @@ def _print(result: dict[str, Any]) -> None:
         f"{result['scheme']}: {result['texts']:,} texts of {result['tokens'][0]}-{result['tokens'][1]} tokens, "
         f"{result['keys']} keys; retokenising changes {result['changed_by_retokenisation']:.1%} of the texts"
     )
-    rows = [("", *(f"p <= {level}" for level in result["rates"]["text"]), "worst key at 0.01", "spread within, between keys")]
+    rows = [
+        (
+            "",
+            *(f"p <= {level}" for level in result["rates"]["text"]),
+            "worst key at 0.01",
+            "spread within, between keys",
+        )
+    ]
     for variant, rates in result["rates"].items():
         spread = result["spread"][variant]
         rows.append(

@@ -28,7 +28,9 @@ _TARGETS = {"quality": (0.34, 0.03), "tpr": (0.97, 0.01)}
 )
 @click.option("--target", type=float, help="What to reach (default: 0.34 nats per token, or a TPR of 0.97).")
 @click.option("--tolerance", type=float, help="How near is near enough (default: 0.03, or 0.01).")
-@click.option("--range", "borders", type=float, nargs=2, metavar="LOW HIGH", help="Where to search (default: x/4 to 4x).")
+@click.option(
+    "--range", "borders", type=float, nargs=2, metavar="LOW HIGH", help="Where to search (default: x/4 to 4x)."
+)
 @click.option("--evaluations", type=click.IntRange(2), default=8, show_default=True, help="Runs at most.")
 @click.option("--fpr", type=float, default=0.01, show_default=True, help="False-positive rate of the TPR.")
 @json_option

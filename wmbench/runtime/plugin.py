@@ -57,4 +57,6 @@ def register_datasets() -> list[DatasetInfo]:
 
 @hookimpl
 def register_commands() -> list[tuple[str, str, str]]:
-    return [("analyse null", "wmbench.cli.null_law:null", "check analytic p-values on texts without a mark, and say why")]
+    return [
+        ("analyse null", "wmbench.cli.null_law:null", "check analytic p-values on texts without a mark, and say why")
+    ]

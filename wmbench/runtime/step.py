@@ -144,7 +144,9 @@ class Step:
         cells that were native without it stay so. They are part of `step.open` from then on.
         """
         if extra is not None and any(extra):
-            self.plans = [self._widened(row, plan, n) for row, plan, n in zip(self.rows, self.plans, extra, strict=True)]
+            self.plans = [
+                self._widened(row, plan, n) for row, plan, n in zip(self.rows, self.plans, extra, strict=True)
+            ]
             self.open = self._open_cells()
             self._open_logits = None
         return self.commit()

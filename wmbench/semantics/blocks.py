@@ -1,7 +1,7 @@
 """Block decoding for semantic schemes made for causal models: whole units are proposed, and one of them is kept.
 
-A causal language model writes sentence after sentence, so a scheme may draw several, look at their meaning and keep one.
-A diffusion model that decodes block by block can do the same with blocks: `step.fork` completes the first unfinished
+A causal model writes sentence after sentence, so a scheme may draw several, look at their meaning and keep one. A
+diffusion model that decodes block by block can do the same with blocks: `step.fork` completes the first unfinished
 unit of a row several times, and the scheme commits the completion it likes. One step of the loop is one unit.
 """
 
@@ -87,7 +87,7 @@ class Proposer:
         self._codec = codec
 
     def propose(self, step: Step, units: Sequence[Unit], count: int, first: int = 0) -> list[Completions]:
-        """`count` completions of every unit; number `first` and following of each, which have randomness of their own."""
+        """`count` completions of every unit, number `first` and following; each has randomness of its own."""
         config = self._config
         decoding = block_decoding(step.decoding, config.unit_size, config.block_temperature)
         rows, until = [unit.row for unit in units], [unit.end for unit in units]

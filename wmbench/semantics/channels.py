@@ -52,9 +52,7 @@ def official_channels(
     return directions.reshape(shape)[:units].numpy(), signs.reshape(-1, channels)[:units].numpy()
 
 
-def secret_directions(
-    key: SecretKey, scheme: str, version: int, channels: int, dimension: int
-) -> SignedDirections:
+def secret_directions(key: SecretKey, scheme: str, version: int, channels: int, dimension: int) -> SignedDirections:
     """From the user's key; schemes do not share directions."""
 
     def signed(units: IntArray) -> Floats:

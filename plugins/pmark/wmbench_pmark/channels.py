@@ -41,7 +41,7 @@ def survivors(cosines: Floats, bits: Bits, kind: Median) -> tuple[npt.NDArray[np
 
 
 def soft_matches(cosines: Floats, bits: Bits, tolerance: float, sharpness: float) -> Floats:
-    """How well cosines [n, b] fit bits [n, b]: 1 on the right side of 0 (or as good as), falling off on the wrong one."""
+    """How well cosines [n, b] fit bits [n, b]: 1 on the right side of 0, falling off on the wrong one."""
     wrong = np.where(bits == 1, -cosines, cosines)  # positive: on the wrong side
     return np.where(wrong <= tolerance, 1.0, np.exp(-sharpness * np.abs(cosines)))
 

@@ -1,4 +1,4 @@
-"""Pivots and bits: b orthogonal directions for the whole text, and for every unit b bits that say which side to take."""
+"""Pivots and bits: b orthogonal directions for the whole text, and for every unit b bits that say which side."""
 
 from __future__ import annotations
 
