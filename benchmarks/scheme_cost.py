@@ -2,8 +2,8 @@
 
 All schemes, each with its published settings, answer the same prompts in this run; every round begins with clean
 decoding under the same decoding settings, and the best round of each counts. Beside the time stand the counted
-operations (canvas positions through the trunk, rows through the LM head) and the ratio they predict: what clean decoding
-spends on a position, on a head row and on everything else per token, times the scheme's counts."""
+operations (canvas positions through the trunk, rows through the LM head) and the ratio they predict: what clean text
+costs per position, per head row and per token apart from both, times the scheme's counts."""
 
 from __future__ import annotations
 
