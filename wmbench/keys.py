@@ -234,7 +234,7 @@ class TokenPrf:
         if math.prod(shape) <= _CHUNK:
             return SipHash(self._subkey).digest(words).reshape(shape)
         digests, each = np.empty(shape, np.uint64), math.prod(shape[1:])
-        step = max(1, _CHUNK // each)
+        step = -(-shape[0] // -(-math.prod(shape) // _CHUNK))  # parts of equal size
         for at in range(0, shape[0], step):
             part = [word if len(word) == 1 else word[at : at + step] for word in words]
             if each > _CHUNK:

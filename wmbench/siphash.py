@@ -35,7 +35,7 @@ class SipHash:
     def _absorb(self, word: Words) -> None:
         shape = np.broadcast_shapes(self._lanes[0].shape, word.shape)
         if shape != self._lanes[0].shape:
-            self._lanes = [np.array(np.broadcast_to(lane, shape)) for lane in self._lanes]
+            self._lanes = [np.array(np.broadcast_to(lane, shape), order="C") for lane in self._lanes]
         self._lanes[3] ^= word
         self._mix(rounds=2)
         self._lanes[0] ^= word

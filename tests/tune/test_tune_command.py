@@ -75,6 +75,12 @@ def test_misspelt_parameters_are_refused_before_anything_runs(
     assert not list(tmp_path.iterdir())
 
 
+def test_attacks_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = tune(capsys, tmp_path, "--attack", "identity")
+    assert code == 2
+    assert "unattacked" in err
+
+
 class WordJudge:
     """Log-perplexity under a unigram law in which half of the words (the even ones) are rare."""
 

@@ -49,14 +49,14 @@ def tune(
     as_json: bool,
     **options: Any,
 ) -> int:
-    """Search one setting of a scheme until it costs so much quality, or is found so often, as asked for.
+    """Search one setting of a scheme until it costs so much quality, or is found so often.
 
     Every point is an ordinary run beside a clean one, without attacks: the same command resumes. The path of the search
     is printed and written to tunings/ in the output folder. The exit code is 1 when the target was not reached.
     """
-    options["no_attacks"] = True
-    options["attacks"] = ()
-    config = config_from_options(**options)
+    if options["attacks"] or options["attack_settings"]:
+        raise click.UsageError("tune looks at unattacked texts: leave --attack out.")
+    config = config_from_options(**{**options, "no_attacks": True})
     invocation.warn_about_broken_plugins()
 
     from wmbench.bench.build import Builder

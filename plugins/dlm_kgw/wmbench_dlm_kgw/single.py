@@ -29,7 +29,7 @@ _NEGLIGIBLE = 1e-9
 neighbour then costs k colours instead of k^2."""
 _BLOCK = 64
 _VALUES_AT_ONCE = 2**18
-"""Logits treated at once on a CPU: they and their exponentials stay in its cache."""
+"""Logits whose softmax is taken at once on a CPU: it stays in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +44,13 @@ class TopTokens:
     @classmethod
     def of(cls, logits: Tensor, k: int, temperature: float) -> TopTokens:
         """Of softmax(logits / T), logits [n, V]."""
-        rows = max(1, _VALUES_AT_ONCE // logits.shape[1]) if logits.device.type == "cpu" else max(1, len(logits))
-        parts = [cls._of_few(part, k, temperature) for part in torch.split(logits, rows)]
-        ids, top = (torch.cat(column).cpu().numpy() for column in zip(*parts, strict=True))
-        law = top.astype(np.float64)
-        others = np.maximum(1.0 - law.sum(-1, keepdims=True), 0.0)
-        return cls(ids, np.concatenate([law, others], axis=1))
-
-    @staticmethod
-    def _of_few(logits: Tensor, k: int, temperature: float) -> tuple[Tensor, Tensor]:
-        """Ids and probabilities [n, k]. The softmax is normalised where it is needed, at the top k only."""
         ids = top_k(logits, k)
-        weights = (logits - logits.gather(1, ids[:, :1])).div_(temperature).exp_()
-        return ids, weights.gather(1, ids) / weights.sum(-1, keepdim=True)
+        rows = max(1, _VALUES_AT_ONCE // logits.shape[1]) if logits.device.type == "cpu" else max(1, len(logits))
+        parts = zip(torch.split(logits, rows), torch.split(ids, rows), strict=True)
+        top = torch.cat([(part / temperature).softmax(-1).gather(1, at) for part, at in parts])
+        law = top.cpu().numpy().astype(np.float64)
+        others = np.maximum(1.0 - law.sum(-1, keepdims=True), 0.0)
+        return cls(ids.cpu().numpy(), np.concatenate([law, others], axis=1))
 
     def boosted(self, boost: Floats, temperature: float) -> Floats:
         """Probabilities [n, k + 1] after adding to the logits. Boosts are not negative, so the top k stay the top k."""
