@@ -79,6 +79,8 @@ class BackboneEntry(Registered):
     """Import path of `factory(config) -> TextCodec`, so that detection needs no model; None: taken from the model."""
     decoding: Mapping[str, Any] = field(default_factory=dict)
     """This model's own decoding settings (schedule, block length, ...), applied below the user's own."""
+    model_types: tuple[str, ...] = ()
+    """`model_type`s of config.json that it loads: `--backbone <directory>` finds it by them and sets its `path`."""
 
 
 @dataclass(frozen=True, slots=True)

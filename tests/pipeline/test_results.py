@@ -87,6 +87,7 @@ def test_the_null_cache_may_be_lost(tmp_path: Path) -> None:
     assert run(tmp_path).already_complete  # a finished run does not need it
     (folder / "scores" / "calibration-salad.npz").unlink()
     (folder / "scores" / "heldout-salad.npz").unlink()
+    (folder / "controls.npz").unlink()
     run(tmp_path)
     assert final_files(folder) == expected
     assert final_files(tmp_path / ".cache") == cached

@@ -60,7 +60,7 @@ class Builder:
         return self._encoders[name]
 
     def prompts(self, plan: RunPlan) -> list[Sample]:
-        limit = plan.config.samples
+        limit = plan.prompt_limit
         with _foreign_code(plan.dataset.entry):
             samples = list(_made(plan.dataset.entry, plan.dataset.argument, limit))
         if not all(isinstance(sample, Sample) for sample in samples):

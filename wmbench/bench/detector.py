@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wmbench import __version__
 from wmbench.bench.derived import digest
 from wmbench.bench.plan import RunPlan
 from wmbench.config import Settings
@@ -46,13 +47,20 @@ class Detector:
             return {"features": "token ids", "codec": self.codec.fingerprint}
         plan, settings = self.plan, self.plan.scheme.dump()
         encoder = settings.get("encoder")  # by convention; weights may change behind a name
-        return {
-            "scheme": self.identity,
+        identity = {
             "plugin": str(plan.scheme.entry.plugin),
             "codec": self.codec.fingerprint,
             "encoder": self._builder.encoder(encoder).fingerprint if isinstance(encoder, str) else None,
-            "decoding": [plan.decoding.block_length, plan.decoding.max_new_tokens],
         }
+        # A config may name what its features depend on; settings of marking alone then share the features. Schemes
+        # whose features are made by the same code of wmbench share them, too: they name it as their family.
+        declared = getattr(plan.scheme.settings, "feature_settings", None)
+        if declared is not None:
+            family = getattr(plan.scheme.settings, "feature_family", None)
+            owner = {"plugin": f"wmbench {__version__}", "scheme": family} if family else {"scheme": plan.scheme.info.name}
+            return {**identity, **owner, "settings": dict(declared)}
+        decoding = [plan.decoding.block_length, plan.decoding.max_new_tokens]
+        return {**identity, "scheme": self.identity, "decoding": decoding}
 
     @property
     def identity(self) -> Settings:

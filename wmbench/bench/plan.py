@@ -1,6 +1,6 @@
 """From names to runs: looks up what the configuration names, checks every setting, and gives each run its identity.
 
-One run is one scheme on one prompt dataset. Its folder is named by a hash over everything that determines its texts,
+One run is one scheme, one backbone, one prompt dataset. Its folder is named by a hash over what determines its texts,
 so the same command finds its own work again. Filters, attacks, null texts and alpha are not part of it: they have files
 of their own in the folder, so that changing them decodes nothing again.
 """
@@ -17,10 +17,12 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel
 
+from wmbench.bench.draws import PROMPTS_PER_TEXT
 from wmbench.bench.filters import FilterSettings
 from wmbench.config import ALL, LOCAL, Choice, RunConfig, Settings, merged, validated
 from wmbench.errors import ConfigError
 from wmbench.host import Entry, Host, PluginRecord, Registry, load_attribute
+from wmbench.runtime.backbones.hf.directory import Checkpoint, looks_like_a_path
 from wmbench.runtime.settings import Decoding
 from wmbench.types import AttackInfo, BackboneEntry, DatasetInfo, KeyUse, Registered, SchemeInfo
 
@@ -91,6 +93,12 @@ class RunPlan:
         return max(1, most // 2), most
 
     @property
+    def prompt_limit(self) -> int | None:
+        """Prompts that may be answered; None: all of the dataset."""
+        samples = self.config.samples
+        return samples * PROMPTS_PER_TEXT if samples is not None and self.config.top_up else samples
+
+    @property
     def plugins(self) -> list[PluginRecord]:
         """Every plugin that has a part in the run."""
         chosen: list[Resolved[Any]] = [self.scheme, self.backbone, self.dataset, *self.attacks]
@@ -114,6 +122,7 @@ class RunPlan:
             "decoding": self.decoding.model_dump(mode="json"),
             "seed": self.config.seed,
             "key_id": key_id,
+            **({"retries": self.config.retries} if self.config.retries else {}),
         }
 
     def folder(self, identity: Mapping[str, Any]) -> Path:
@@ -126,6 +135,8 @@ class RunPlan:
             "backbone": self.backbone.describe(),
             "dataset": self.dataset.label,
             "samples": self.config.samples,
+            "top_up": self.config.top_up,
+            "retries": self.config.retries,
             "decoding": self.decoding.model_dump(mode="json"),
             "attacks": {attack.label: attack.describe() for attack in self.attacks},
             "seed": self.config.seed,
@@ -149,30 +160,44 @@ def spec_hash(identity: Mapping[str, Any]) -> str:
 
 
 def resolve_runs(config: RunConfig, host: Host) -> list[RunPlan]:
-    """One plan per scheme and dataset, in the order they were named."""
+    """One plan per backbone, scheme and dataset, in the order they were named."""
     if not config.schemes:
         raise ConfigError(
             "no scheme is chosen", why=f"known: {', '.join(host.schemes) or 'none'}", hint="add --scheme <name>"
         )
-    backbone = _backbone(config, host)
+    backbones = [_backbone(choice, host) for choice in config.backbones or [_default_backbone(host)]]
     datasets = [_dataset(name, host) for name in config.datasets or [_preferred(PREFERRED_DATASETS, host.datasets)]]
     nulls = tuple(resolve_nulls(config, host))
-    chosen_attacks = _expanded(config.attacks, host.attacks, _local_attacks(host, backbone))
-    attacks = tuple(_attack(choice, host) for choice in chosen_attacks)
-    _refuse_twice("attack", (attack.label for attack in attacks))
+    _refuse_twice("backbone", (backbone.label for backbone in backbones))
     _refuse_twice("dataset", (dataset.label for dataset in datasets))
     _refuse_twice("null set", (null.label for null in nulls))
     runs = []
-    for choice in _expanded(config.schemes, host.schemes):
-        entry, _ = host.schemes.resolve(choice.name)
-        for dataset in datasets:
-            published = _published(entry.info, backbone, dataset)
-            below = {name: value for name, value in published.items() if name != "decoding"}
-            scheme = Resolved(entry, _settings(entry, "scheme", merged(below, choice.params)), slug(choice.name))
-            decoding = _decoding(backbone.info.decoding, published.get("decoding", {}), config.decoding)
-            filters = _filters(config, decoding)
-            runs.append(RunPlan(config, scheme, backbone, dataset, decoding, attacks, filters, nulls))
+    for backbone in backbones:
+        chosen_attacks = _expanded(config.attacks, host.attacks, _local_attacks(host, backbone))
+        attacks = tuple(_attack(choice, host) for choice in chosen_attacks)
+        _refuse_twice("attack", (attack.label for attack in attacks))
+        for choice in _expanded(config.schemes, host.schemes):
+            for dataset in datasets:
+                runs.append(_run(config, choice, backbone, dataset, attacks, nulls, host))
     return runs
+
+
+def _run(
+    config: RunConfig,
+    choice: Choice,
+    backbone: Resolved[BackboneEntry],
+    dataset: Resolved[DatasetInfo],
+    attacks: tuple[Resolved[AttackInfo], ...],
+    nulls: tuple[Resolved[DatasetInfo], ...],
+    host: Host,
+) -> RunPlan:
+    """One scheme with its published settings for this backbone and dataset, below the user's own."""
+    entry, _ = host.schemes.resolve(choice.name)
+    published = _published(entry.info, backbone, dataset)
+    below = {name: value for name, value in published.items() if name != "decoding"}
+    scheme = Resolved(entry, _settings(entry, "scheme", merged(below, choice.params)), slug(choice.name))
+    decoding = _decoding(backbone.info.decoding, published.get("decoding", {}), config.decoding)
+    return RunPlan(config, scheme, backbone, dataset, decoding, attacks, _filters(config, decoding), nulls)
 
 
 def _expanded(choices: Iterable[Choice], registry: Registry[Any], local: Iterable[str] = ()) -> list[Choice]:
@@ -202,11 +227,34 @@ def _local_attacks(host: Host, backbone: Resolved[BackboneEntry]) -> list[str]:
     return [name for name in suited if infos[name].cost == "local"]
 
 
-def _backbone(config: RunConfig, host: Host) -> Resolved[BackboneEntry]:
-    choice = config.backbone or Choice(name=_preferred(PREFERRED_BACKBONES, host.backbones))
+def _default_backbone(host: Host) -> Choice:
+    return Choice(name=_preferred(PREFERRED_BACKBONES, host.backbones))
+
+
+def _backbone(choice: Choice, host: Host) -> Resolved[BackboneEntry]:
+    if choice.name not in host.backbones and looks_like_a_path(choice.name):
+        return _backbone_in_directory(choice, host)
     entry, argument = host.backbones.resolve(choice.name)
     params = {"argument": argument, **choice.params} if argument else choice.params
-    return Resolved(entry, _settings(entry, "backbone", params), slug(choice.name), argument)
+    return Resolved(entry, _settings(entry, "backbone", params), slug(choice.name)[:40], argument)
+
+
+def _backbone_in_directory(choice: Choice, host: Host) -> Resolved[BackboneEntry]:
+    """Of `--backbone <directory>`: the first registered one whose model type is that of the directory."""
+    checkpoint = Checkpoint.open(choice.name)
+    fitting = [entry for entry in host.backbones.values() if checkpoint.model_type in entry.info.model_types]
+    if not fitting:
+        known = sorted({kind for entry in host.backbones.values() for kind in entry.info.model_types})
+        raise ConfigError(
+            f"no backbone loads model_type {checkpoint.model_type!r}",
+            where=str(checkpoint.directory / "config.json"),
+            why=f"known: {', '.join(known)}",
+            hint="a plugin can register one: docs/hooks.md",
+        )
+    entry = fitting[0]
+    params = {"path": choice.name, **choice.params}
+    label = f"{entry.info.name.rstrip(':')}-{checkpoint.directory.resolve().name}"
+    return Resolved(entry, _settings(entry, "backbone", params), slug(label)[:40])
 
 
 def resolve_nulls(config: RunConfig, host: Host) -> list[Resolved[DatasetInfo]]:

@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("wmbench.cli.report:report", "Print the results of finished runs."),
     "ls": ("wmbench.cli.listing:ls", "List schemes, attacks, backbones, datasets and encoders."),
     "plugins": ("wmbench.cli.listing:plugins", "List installed plugins, their hooks and load errors."),
+    "models": ("wmbench.cli.models:models", "Check a model directory: ids, frequencies, padding, sizes, cost."),
     "validate": ("wmbench.cli.validate:validate", "Check a configuration and print the resolved plan."),
     "key": ("wmbench.cli.key:key", "Make a secret key, or print a key's id."),
 }

@@ -107,6 +107,24 @@ def report(
             click.echo(f"wrote {path}", err=True)
 
 
+@lab.command()
+@click.option("--backbone", default="mini", show_default=True, help="Whose clean answers.")
+@click.option("--per-domain", default=4, show_default=True, type=click.IntRange(1), help="Answers per domain.")
+def samples(backbone: str, per_domain: int) -> None:
+    """Print the first clean answers of a backbone as Markdown: no choice is made among them."""
+    from itertools import islice
+
+    from wmbench.lab.datasets import DOMAINS, clean_samples, clean_texts
+
+    wanted = per_domain * len(DOMAINS)
+    prompts = {sample.id: sample.prompt for sample in islice(clean_samples(backbone), wanted)}
+    texts = sorted(clean_texts(backbone, wanted), key=lambda text: list(prompts).index(text.id))
+    for domain in DOMAINS:
+        click.echo(f"## {domain}\n")
+        for text in (one for one in texts if one.domain == domain):
+            click.echo(f"**{prompts[text.id]}** (`{text.id}`)\n\n{text.text}\n")
+
+
 def _training_options(command: Callable[..., None]) -> Callable[..., None]:
     options = (
         click.option("--folder", required=True, type=FOLDER, help="Checkpoints and log; the same folder resumes."),
@@ -130,7 +148,7 @@ def train_backbone(folder: Path, steps: int | None, threads: int | None) -> None
 @lab.command()
 @_training_options
 def train_judge(folder: Path, steps: int | None, threads: int | None) -> None:
-    """Train `mini-judge` (about 12 minutes on one core), or resume."""
+    """Train `mini-judge` (a quarter of an hour on two cores), or resume."""
     from wmbench.lab.training.judge import JudgeRecipe, JudgeTrainer
 
     _train(JudgeTrainer, JudgeRecipe, folder, steps, threads)

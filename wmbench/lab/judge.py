@@ -42,7 +42,8 @@ class Judge:
             )
         layers = 1 + max(int(name.split(".")[1]) for name in state if name.startswith("layers."))
         mlp_width = state["layers.0.down.weight"].shape[1]
-        self.model = MaskedDiffusionTransformer(TransformerShape(rows, width, layers, width // 64, mlp_width))
+        shape = TransformerShape(rows, width, layers, width // 64, mlp_width, normed_heads=True)
+        self.model = MaskedDiffusionTransformer(shape)
         self.model.load_state_dict(state)
         self.model.eval().requires_grad_(False)
         self.pad_id = self.codec.id_of(PAD)

@@ -27,7 +27,8 @@ Begin = Callable[[Sample], Any]
 
 
 def make_engine(backbone: Backbone, decoding: Decoding) -> Engine:
-    return Engine(backbone, banned=sorted(backbone.eos_ids) if decoding.eos == "ban" else ())
+    banned = sorted(backbone.eos_ids) if decoding.eos == "ban" else ()
+    return Engine(backbone, banned, guidance=decoding.guidance)
 
 
 def decode(
@@ -73,9 +74,7 @@ def advance(
         back = commit.remask_columns[commit.remask_rows == r]
         if len(back):
             row.give_back(back)
-            if row.prefix is not None:
-                row.prefix = row.prefix.crop(min(row.prefix.length, engine.cacheable(row)))
-                row.kept.clear()
+            engine.forget_changed(row)
         row.keep_only_current()
         row.step += 1
 

@@ -19,6 +19,7 @@ from wmbench.lab.training.corpus import HELD_OUT_SEEDS, TRAIN_SEEDS, Example, ex
 from wmbench.lab.training.muon import Muon
 from wmbench.lab.training.objective import BLOCK_LENGTHS, Layout, build_batch, layout_odds, masked_loss
 from wmbench.lab.training.tokenizer import END, MASK, PAD
+from wmbench.runtime.backbones.mini import NEIGHBOURS
 from wmbench.runtime.backbones.transformer import MaskedDiffusionTransformer, TransformerShape
 from wmbench.runtime.codec import TokenizerCodec
 
@@ -34,14 +35,16 @@ class BackboneRecipe(BaseModel):
     layers: int = 4
     heads: int = 4
     mlp_width: int = 512
+    neighbours: tuple[int, ...] = NEIGHBOURS
     answer_tokens: int = 300
     batch_size: int = 10
-    steps: int = 6000
+    noised_copies: int = Field(2, description="In block batches, of each of 0.7 batch_size documents.")
+    steps: int = 4600
     matrix_learning_rate: float = Field(8e-3, description="Of the trunk's matrices (Muon).")
     learning_rate: float = Field(3e-3, description="Of embeddings, norms and the output bias (AdamW).")
     warmup_steps: int = 20
-    decay_share: float = Field(0.4, description="Share of the steps, at the end, over which the rates fall to nothing.")
-    weight_decay: float = 0.01
+    decay_share: float = Field(0.5, description="Share of the steps, at the end, over which the rates fall to nothing.")
+    weight_decay: float = 0.1
     gradient_clip: float = 1.0
     average_decay: float = Field(0.995, description="Exponential moving average of the weights that are shipped.")
     autocast: bool = Field(True, description="Matrix products in bfloat16; weights and losses stay float32.")
@@ -58,7 +61,10 @@ class BackboneTrainer:
         folder.mkdir(parents=True, exist_ok=True)
         torch.manual_seed(self.recipe.seed)
         r = self.recipe
-        self.model = MaskedDiffusionTransformer(TransformerShape(codec.size, r.width, r.layers, r.heads, r.mlp_width))
+        shape = TransformerShape(
+            codec.size, r.width, r.layers, r.heads, r.mlp_width, neighbours=r.neighbours, normed_heads=True
+        )
+        self.model = MaskedDiffusionTransformer(shape)
         self.mask_id, self.pad_id = codec.id_of(MASK), codec.id_of(PAD)
         self._initialise_output_bias()
         self.average = {name: value.clone() for name, value in self.model.state_dict().items()}
@@ -107,7 +113,12 @@ class BackboneTrainer:
         odds = layout_odds(self.step / self.recipe.steps)
         layout: Layout = list(odds)[int(rng.choice(len(odds), p=list(odds.values())))]
         block = int(rng.choice(BLOCK_LENGTHS))
-        batch = build_batch(group, self.mask_id, self.pad_id, rng, layout=layout, block_length=block)
+        if layout == "block":  # each document comes as three copies: fewer documents, like cost
+            group = group[: max(1, int(0.7 * len(group)))]
+        copies = self.recipe.noised_copies
+        batch = build_batch(
+            group, self.mask_id, self.pad_id, rng, layout=layout, block_length=block, noised_copies=copies
+        )
         return layout, masked_loss(self.model, batch)
 
     def descend(self, loss: Tensor) -> None:

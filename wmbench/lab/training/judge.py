@@ -1,4 +1,4 @@
-"""Train `mini-judge`: a small causal language model of lab documents. Resumable; about 12 minutes on one core.
+"""Train `mini-judge`: a small causal language model of lab documents. Resumable; a quarter of an hour on two cores.
 
 It shares with `mini` the tokenizer and the layers, and nothing else: next-token loss, a causal mask, another shape,
 another seed and other documents, so that it judges the outputs of `mini` from the outside.
@@ -32,12 +32,13 @@ class JudgeRecipe(BackboneRecipe):
     layers: int = 3
     heads: int = 3
     mlp_width: int = 512
-    batch_size: int = 4
-    steps: int = 1500
+    neighbours: tuple[int, ...] = ()
+    batch_size: int = 8
+    steps: int = 2000
     learning_rate: float = 3e-3
     average_decay: float = 0.99
     seed: int = 11
-    evaluate_every: int = 375
+    evaluate_every: int = 500
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,16 +25,17 @@ BLOCK_LENGTHS = (5, 10, 16, 20, 25, 25, 25, 25, 32, 50, 100)
 """The default block of 25 most often; others so that the model also serves other geometries."""
 
 
-Layout = Literal["causal", "full", "block", "block causal"]
-"""causal: next token. full: one noised copy. block: clean and noised copy. block causal: the same with a causal clean
-copy, which then carries a next-token loss at no extra cost of the trunk."""
+Layout = Literal["causal", "full", "block"]
+"""causal: next token. full: one noised copy. block: a clean and a noised copy."""
 
 
 def layout_odds(progress: float) -> dict[Layout, float]:
-    """What kind of batch comes next. A block batch costs almost three times a full or causal one."""
+    """What kind of batch comes next. A block batch costs twice as much as a full or causal one."""
     if progress < 0.15:
-        return {"causal": 1.0, "full": 0.0, "block": 0.0, "block causal": 0.0}
-    return {"causal": 0.0, "full": 0.3, "block": 0.5, "block causal": 0.2}
+        return {"causal": 1.0, "full": 0.0, "block": 0.0}
+    if progress < 0.5:
+        return {"causal": 0.0, "full": 0.6, "block": 0.4}
+    return {"causal": 0.0, "full": 0.2, "block": 0.8}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,11 @@ class TrainingBatch:
     positions: Tensor
     """[B, L]"""
     mask: Tensor
-    """[B, 1, L, L] True where a query may look"""
+    """[B, 1, L, L] True where a query may look; with several noised copies, over the first of them"""
+    blocks: Tensor
+    """[B, L] neighbours are mixed inside a block only"""
+    copy_length: int
+    """Length of each noised copy behind the clean one; 0: no clean copy"""
     target_index: Tensor
     """[n] flat indices into B * L of the positions that carry loss"""
     targets: Tensor
@@ -54,8 +59,9 @@ class TrainingBatch:
 
 
 def noise_levels(count: int, rng: np.random.Generator) -> np.ndarray:
-    """Mask ratios stratified over (0, 1]: every batch sees easy and hard blocks in the same proportion."""
-    return rng.permutation((np.arange(count) + rng.random(count)) / count)
+    """Mask ratios stratified over (0, 1): every batch sees easy and hard blocks in the same proportion. Low ratios
+    come more often: they have few masks to learn from, and decoding visits all ratios alike."""
+    return rng.permutation((np.arange(count) + rng.random(count)) / count) ** 1.5
 
 
 def build_batch(
@@ -67,24 +73,25 @@ def build_batch(
     layout: Layout,
     block_length: int = 25,
     ratio: float | None = None,
+    noised_copies: int = 1,
 ) -> TrainingBatch:
-    """A batch of one layout. A fixed mask `ratio` is for evaluation."""
+    """A batch of one layout. A fixed mask `ratio` is for evaluation. In the block layout several noised copies, masked
+    differently, may share one clean copy."""
     answers = np.array([example.answer_ids for example in examples], dtype=np.int64)  # [B, N]
     batch, length = answers.shape
     prompt_lengths = np.array([len(example.prompt_ids) for example in examples])
     widest = int(prompt_lengths.max())
     prompts = np.full((batch, widest), pad_id, dtype=np.int64)
     for i, example in enumerate(examples):
-        prompts[i, : prompt_lengths[i]] = example.prompt_ids
+        prompts[i, widest - prompt_lengths[i] :] = example.prompt_ids  # beside the answer, as they will be decoded
 
     copies, targets = [], list[tuple[IntArray, IntArray, IntArray, np.ndarray]]()  # (row, column, token, weight)
     if layout != "full":
         copies.append(answers)
-        if layout != "block":
-            rows, cols = np.nonzero(np.ones((batch, length - 1), dtype=bool))
-            weight = np.full(len(rows), 1.0 if layout == "causal" else 0.5)
-            targets.append((rows, widest + cols, answers[rows, cols + 1], weight))
-    if layout != "causal":
+    if layout == "causal":
+        rows, cols = np.nonzero(np.ones((batch, length - 1), dtype=bool))
+        targets.append((rows, widest + cols, answers[rows, cols + 1], np.ones(len(rows))))
+    for _ in range({"causal": 0, "full": 1, "block": noised_copies}[layout]):
         noised, weights = _noise(answers, mask_id, rng, None if layout == "full" else block_length, ratio)
         rows, cols = np.nonzero(noised == mask_id)
         targets.append((rows, widest + len(copies) * length + cols, answers[rows, cols], weights[rows, cols]))
@@ -92,12 +99,15 @@ def build_batch(
 
     ids = np.concatenate([prompts, *copies], axis=1)
     answer_positions = prompt_lengths[:, None] + np.arange(length)
-    positions = np.concatenate([np.tile(np.arange(widest), (batch, 1)), *[answer_positions] * len(copies)], axis=1)
+    prompt_positions = np.maximum(0, np.arange(widest) - (widest - prompt_lengths[:, None]))
+    positions = np.concatenate([prompt_positions, *[answer_positions] * len(copies)], axis=1)
     rows, columns, tokens, weights = (np.concatenate(part) for part in zip(*targets, strict=True))
     return TrainingBatch(
         torch.from_numpy(ids),
         torch.from_numpy(positions),
         _attention_mask(prompt_lengths, widest, length, layout, block_length),
+        _mixing_blocks(prompt_lengths, widest, length, layout, block_length, noised_copies),
+        length if layout == "block" else 0,
         torch.from_numpy(rows * ids.shape[1] + columns),
         torch.from_numpy(tokens),
         torch.from_numpy(weights.astype(np.float32)),
@@ -116,8 +126,8 @@ def _noise(
     if ratio is not None:
         levels = np.full((batch, length), ratio)
     elif block_length is None:
-        # Half of the rows as LLaDA's block loop sees them: clean up to the active block, masked behind it.
-        for i in range(0, batch, 2):
+        # A quarter of the rows as LLaDA's block loop sees them: clean up to the active block, masked behind it.
+        for i in range(0, batch, 4):
             active = int(rng.integers(0, length // 25))
             inside = levels[i, 0]
             levels[i, : active * 25] = 0.0
@@ -132,7 +142,7 @@ def _noise(
 
 def _attention_mask(prompt_lengths: IntArray, widest: int, length: int, layout: Layout, block_length: int) -> Tensor:
     """[B, 1, L, L] over the prompt and the copies; everybody sees the prompt, and under full attention it sees all."""
-    prompt_keys = torch.arange(widest)[None, :] < torch.from_numpy(prompt_lengths)[:, None]  # [B, P]
+    prompt_keys = torch.arange(widest)[None, :] >= widest - torch.from_numpy(prompt_lengths)[:, None]  # [B, P]
     block = torch.arange(length) // block_length
     later_or_same = torch.ones(length, length, dtype=torch.bool).tril()
     if layout == "full":
@@ -140,7 +150,7 @@ def _attention_mask(prompt_lengths: IntArray, widest: int, length: int, layout: 
     elif layout == "causal":
         answer_rows = later_or_same
     else:
-        clean_to_clean = later_or_same if layout == "block causal" else block[:, None] >= block[None, :]
+        clean_to_clean = block[:, None] >= block[None, :]
         nothing = torch.zeros(length, length, dtype=torch.bool)
         noised_to_both = [block[:, None] > block[None, :], block[:, None] == block[None, :]]
         answer_rows = torch.cat([torch.cat([clean_to_clean, nothing], 1), torch.cat(noised_to_both, 1)], 0)
@@ -152,9 +162,25 @@ def _attention_mask(prompt_lengths: IntArray, widest: int, length: int, layout: 
     return mask[:, None]
 
 
+def _mixing_blocks(
+    prompt_lengths: IntArray, widest: int, length: int, layout: Layout, block_length: int, noised_copies: int
+) -> Tensor:
+    """[B, L] as the runtime's windows have them: one block under full attention, else the prompt and each block of each
+    copy its own. A causal position has no neighbour: the next word is what it is to predict."""
+    if layout == "causal":
+        return torch.arange(widest + length).expand(len(prompt_lengths), -1)
+    if layout == "full":
+        answer = torch.zeros(length, dtype=torch.int64)
+    else:
+        clean = 1 + torch.arange(length) // block_length
+        answer = torch.cat([clean + copy * length for copy in range(1 + noised_copies)])
+    padding = torch.arange(widest)[None, :] < widest - torch.from_numpy(prompt_lengths)[:, None]
+    return torch.cat([-2 * padding.long(), answer.expand(len(prompt_lengths), -1)], 1)
+
+
 def masked_loss(model: MaskedDiffusionTransformer, batch: TrainingBatch, *, weighted: bool = True) -> Tensor:
     """Mean cross-entropy at the target positions; logits are computed nowhere else."""
-    states = model(batch.ids, batch.positions, batch.mask)
+    states = model(batch.ids, batch.positions, batch.mask, batch.blocks, batch.copy_length)
     wanted = states.flatten(0, 1)[batch.target_index]
     losses = F.cross_entropy(model.logits(wanted), batch.targets, reduction="none")
     if not weighted:

@@ -15,6 +15,9 @@ from wmbench.lab.codec import END, MASK, lab_codec, weights_folder
 from wmbench.runtime.backbone import Attention, Prefix, Windows
 from wmbench.runtime.backbones.transformer import MaskedDiffusionTransformer, TransformerShape
 
+NEIGHBOURS = (-2, -1, 1, 2)
+"""Offsets of its local mixing; the tensors do not tell."""
+
 
 class MiniConfig(BaseModel):
     """Settings of the embedded backbone."""
@@ -78,6 +81,8 @@ def _load_model(vocab_size: int, device: torch.device) -> tuple[MaskedDiffusionT
         layers=1 + max(int(name.split(".")[1]) for name in state if name.startswith("layers.")),
         heads=width // 64,
         mlp_width=state["layers.0.down.weight"].shape[1],
+        neighbours=NEIGHBOURS,
+        normed_heads=True,
     )
     model = MaskedDiffusionTransformer(shape)
     model.load_state_dict(state)

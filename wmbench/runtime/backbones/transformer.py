@@ -1,6 +1,6 @@
-"""A small masked diffusion transformer in plain PyTorch: RMSNorm, RoPE, SwiGLU, tied embeddings.
+"""A small masked diffusion transformer in plain PyTorch: RMSNorm, RoPE, SwiGLU, tied embeddings, local mixing.
 
-Shapes: B windows, W positions, H heads, d = width / H, S cached positions.
+Shapes: B windows, W positions, H heads, d = width / H, S cached positions, D width.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ class TransformerShape:
     heads: int = 4
     mlp_width: int = 640
     rope_theta: float = 10_000.0
+    neighbours: tuple[int, ...] = ()
+    """Offsets of the neighbours every layer mixes into a position, e.g. (-2, -1, 1, 2); empty: attention only."""
+    normed_heads: bool = False
+    """Queries and keys of unit size times a learnt gain, so that attention cannot saturate however weights grow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,22 +67,60 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return x * cos + torch.cat([-right, left], -1) * sin
 
 
+class LocalMixing(nn.Module):
+    """Adds to a position its neighbours, scaled per offset and dimension.
+
+    All masks have one and the same embedding, so at first attention can tell them apart by position only, and a small
+    model learns to look at the words beside a mask very slowly. This hands it those words. Neighbours in another
+    attention block do not count: a block's states must not depend on what comes after it, and a window that continues
+    a cached prefix does not hold what comes before.
+    """
+
+    def __init__(self, shape: TransformerShape) -> None:
+        super().__init__()
+        self.offsets = shape.neighbours
+        self.weight = nn.Parameter(torch.zeros(len(self.offsets), 1, shape.width))
+
+    def forward(self, x: Tensor, same_block: Sequence[Tensor]) -> Tensor:
+        """[B, W, D]; `same_block` as from `same_block_masks`."""
+        reach, width = max(map(abs, self.offsets)), x.shape[1]
+        padded = F.pad(x, (0, 0, reach, reach))
+        for offset, weight, same in zip(self.offsets, self.weight, same_block, strict=True):
+            x = x + padded[:, reach + offset : reach + offset + width] * same * weight
+        return x
+
+
+def same_block_masks(blocks: Tensor, offsets: Sequence[int]) -> list[Tensor]:
+    """For every offset [B, W, 1]: 1 where the neighbour at that offset lies in the same block, else 0."""
+    reach, width = max(map(abs, offsets), default=0), blocks.shape[1]
+    padded = F.pad(blocks, (reach, reach), value=-1)
+    neighbours = (padded[:, reach + offset : reach + offset + width] for offset in offsets)
+    return [(neighbour == blocks)[..., None].float() for neighbour in neighbours]
+
+
 class Layer(nn.Module):
     def __init__(self, shape: TransformerShape) -> None:
         super().__init__()
         self.heads = shape.heads
+        self.mixing = LocalMixing(shape) if shape.neighbours else None
         self.attention_norm = nn.RMSNorm(shape.width, eps=1e-6)
         self.qkv = nn.Linear(shape.width, 3 * shape.width, bias=False)
+        self.gain = nn.Parameter(torch.ones(shape.heads, 1, 1)) if shape.normed_heads else None
         self.out = nn.Linear(shape.width, shape.width, bias=False)
         self.mlp_norm = nn.RMSNorm(shape.width, eps=1e-6)
         self.gate_up = nn.Linear(shape.width, 2 * shape.mlp_width, bias=False)
         self.down = nn.Linear(shape.mlp_width, shape.width, bias=False)
+
+    def mix(self, x: Tensor, same_block: Sequence[Tensor]) -> Tensor:
+        return x if self.mixing is None else self.mixing(x, same_block)
 
     def heads_of(self, x: Tensor, rope: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """Rotated queries and keys, and values, each [B, H, W, d]."""
         batch, length, _ = x.shape
         qkv = self.qkv(self.attention_norm(x)).view(batch, length, 3, self.heads, -1)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        if self.gain is not None:
+            q, k = F.rms_norm(q, q.shape[-1:]) * self.gain, F.rms_norm(k, k.shape[-1:])
         return rotate(q, *rope), rotate(k, *rope), v
 
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
@@ -100,10 +142,25 @@ def attend_packed(
     packed = q.transpose(0, 1).reshape(heads, n * width, d)
     over_past = (packed @ past_k.transpose(1, 2)).view(heads, n, width, -1).transpose(0, 1)
     over_self = (q @ k.transpose(2, 3)).masked_fill(~mask, -torch.inf)
-    weights = (torch.cat([over_past, over_self], -1) * d**-0.5).softmax(-1)
+    scores = torch.cat([over_past, over_self], -1) * d**-0.5
+    weights = scores.softmax(-1, dtype=torch.float32).to(v.dtype)  # as attention kernels do in bfloat16
     w_past, w_self = weights.split([past_k.shape[1], width], dim=-1)
     from_past = w_past.transpose(0, 1).reshape(heads, n * width, -1) @ past_v
     return from_past.view(heads, n, width, d).transpose(0, 1) + w_self @ v
+
+
+def attend_copies(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, copy_length: int) -> Tensor:
+    """Attention [B, H, W, d] of a shared part and of the copies behind it, each over the shared part and itself."""
+    if not copy_length:
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    n, shared = copy_length, mask.shape[-1] - copy_length
+    head = [x[:, :, :shared] for x in (q, k, v)]
+    parts = [F.scaled_dot_product_attention(*head, attn_mask=mask[..., :shared, :shared])]
+    for begin in range(shared, q.shape[2], n):
+        own_q, own_k, own_v = (x[:, :, begin : begin + n] for x in (q, k, v))
+        keys, values = torch.cat([head[1], own_k], 2), torch.cat([head[2], own_v], 2)
+        parts.append(F.scaled_dot_product_attention(own_q, keys, values, attn_mask=mask[..., shared:, :]))
+    return torch.cat(parts, 2)
 
 
 class MaskedDiffusionTransformer(nn.Module):
@@ -119,13 +176,21 @@ class MaskedDiffusionTransformer(nn.Module):
         self.output_bias = nn.Parameter(torch.zeros(shape.vocab_size))
         nn.init.normal_(self.embedding.weight, std=0.02)
 
-    def forward(self, ids: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
-        """States [B, W, width] for training: any boolean mask [B or 1, 1, W, W], no prefix."""
+    def forward(
+        self, ids: Tensor, positions: Tensor, mask: Tensor, blocks: Tensor | None = None, copy_length: int = 0
+    ) -> Tensor:
+        """States [B, W, width] for training: any boolean mask [B or 1, 1, W, W], no prefix. Neighbours are mixed
+        where they share one of the `blocks` [B, W]; by default all do.
+
+        With a `copy_length` n the window ends in copies of n positions that do not see one another: all obey the last n
+        rows of a mask over the part before the copies and one of them.
+        """
         x = self.embedding(ids)
         rope = self.rotary(positions)
+        same = same_block_masks(torch.zeros_like(ids) if blocks is None else blocks, self.shape.neighbours)
         for layer in self.layers:
-            q, k, v = layer.heads_of(x, rope)
-            x = layer.finish(x, F.scaled_dot_product_attention(q, k, v, attn_mask=mask))
+            x = layer.mix(x, same)
+            x = layer.finish(x, attend_copies(*layer.heads_of(x, rope), mask, copy_length))
         return self.norm(x)
 
     def hidden(self, windows: Windows) -> tuple[Tensor, list[Prefix | None]]:
@@ -133,8 +198,10 @@ class MaskedDiffusionTransformer(nn.Module):
         x = self.embedding(windows.ids)
         rope = self.rotary(windows.positions)
         mask = windows.mask()
+        same = same_block_masks(windows.blocks, self.shape.neighbours)
         kept: list[list[tuple[Tensor, Tensor]]] = [[] for _ in windows.groups]
         for index, layer in enumerate(self.layers):
+            x = layer.mix(x, same)
             q, k, v = layer.heads_of(x, rope)
             x = layer.finish(x, self._attend(q, k, v, mask, windows.groups, index, kept))
         return self.norm(x), [
