@@ -48,7 +48,7 @@ def count_cost(plan: RunPlan, attention: Attention, shift: int) -> TokenCost:
     decoding = plan.decoding
     context = SchemeContext(
         stand_in.codec,
-        SecretKey.generate() if plan.scheme.info.key_use == "secret" else None,
+        SecretKey.generate() if plan.key_use == "secret" else None,
         lambda _: _encoder(plan),
         decoding.block_length,
         decoding.max_new_tokens,

@@ -23,7 +23,7 @@ from wmbench.errors import ConfigError
 from wmbench.host import Host, PluginRecord, Registry
 from wmbench.runtime.backbones.hf.directory import Checkpoint, looks_like_a_path
 from wmbench.runtime.settings import Decoding
-from wmbench.types import BackboneEntry, DatasetInfo, SchemeInfo
+from wmbench.types import BackboneEntry, DatasetInfo, KeyUse, SchemeInfo
 
 PREFERRED_BACKBONES = ("mini", "tiny")
 PREFERRED_DATASETS = ("finance", "toy")
@@ -48,9 +48,16 @@ class RunPlan:
     """The first one calibrates; false positives are measured on all."""
 
     @property
+    def key_use(self) -> KeyUse:
+        """What the scheme does with the key as it is configured: `prf: official` puts a published constant in its
+        place. A configuration says so by a property of this name; otherwise the scheme's own declaration counts."""
+        found: KeyUse = getattr(self.scheme.settings, "key_use", self.scheme.info.key_use)
+        return found
+
+    @property
     def is_control(self) -> bool:
         """Its texts are unmarked: they are null texts to the other schemes."""
-        return self.scheme.info.key_use == "none"
+        return self.key_use == "none"
 
     @property
     def null_lengths(self) -> tuple[int, int]:

@@ -107,3 +107,10 @@ def _paper_data() -> list[DatasetInfo]:
         DatasetInfo("c4", "C4 RealNewsLike, one crop per document", f"{module}:c4_nulls", kind="nulls"),
         DatasetInfo("c4:", "the same from a file: c4:<path>", f"{module}:c4_nulls", kind="nulls"),
     ]
+
+
+@hookimpl
+def register_commands() -> list[tuple[str, str, str]]:
+    return [
+        ("analyse null", "wmbench.cli.null_law:null", "check analytic p-values on texts without a mark, and say why")
+    ]

@@ -137,7 +137,7 @@ def _wrong_keys(run: Run, unresolved: Collection[str]) -> dict[str, Any]:
     if not keys:
         return {
             "n": 0,
-            "why": f"key use is {run.plan.scheme.info.key_use}" if run.key is None else "none was asked for",
+            "why": f"key use is {run.plan.key_use}" if run.key is None else "none was asked for",
         }
     controls, alpha = read_controls(run), run.plan.config.alpha
     heldout = null_name(run.nulls[0], "heldout")
