@@ -78,7 +78,10 @@ def tiny_block(config: TinyConfig) -> TinyBackbone:
 
 @hookimpl
 def register_commands() -> list[tuple[str, str, str]]:
-    return [("analyse side-by-side", "wmbench.cli.side_by_side:side_by_side", "what several runs answered")]
+    return [
+        ("analyse null", "wmbench.cli.null_law:null", "check analytic p-values on texts without a mark, and say why"),
+        ("analyse side-by-side", "wmbench.cli.side_by_side:side_by_side", "what several runs answered"),
+    ]
 
 
 @hookimpl
@@ -106,11 +109,4 @@ def _paper_data() -> list[DatasetInfo]:
         DatasetInfo("longform_qa", "WaterBench: 200 questions that ask for long answers", f"{module}:longform_qa"),
         DatasetInfo("c4", "C4 RealNewsLike, one crop per document", f"{module}:c4_nulls", kind="nulls"),
         DatasetInfo("c4:", "the same from a file: c4:<path>", f"{module}:c4_nulls", kind="nulls"),
-    ]
-
-
-@hookimpl
-def register_commands() -> list[tuple[str, str, str]]:
-    return [
-        ("analyse null", "wmbench.cli.null_law:null", "check analytic p-values on texts without a mark, and say why")
     ]
