@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -33,6 +33,9 @@ class Attention:
     block_length: int | None = None
     origin: Literal["answer", "prompt"] = "answer"
     """answer: the prompt is one block and blocks count from its end; prompt: blocks count from the first token."""
+    earlier: Literal["causal", "merged"] = "causal"
+    """How what lies before the first block with a mask sees itself. merged: as one bidirectional block, whose keys and
+    values are computed anew whenever it grows."""
 
     def block(self, column: int, start: int) -> int:
         """Index of the attention block of a column in a row whose answer begins at `start`."""
@@ -63,12 +66,21 @@ class Prefix(Protocol):
     def crop(self, length: int) -> Prefix: ...
 
 
+@runtime_checkable
+class Surroundings(Prefix, Protocol):
+    """A prefix whose keys and values may also stand on both sides of a window, for approximate look-ahead."""
+
+    def without(self, begin: int, end: int) -> Prefix:
+        """All columns but begin .. end."""
+
+
 @dataclass(frozen=True, slots=True)
 class WindowGroup:
     """Consecutive windows that continue the same prefix (the candidates of one row)."""
 
     count: int
     prefix: Prefix | None
+    """Every query of the windows sees all of its columns."""
     keep: int = 0
     """Positions at the start of the window (count is then 1) whose keys and values extend the prefix."""
 

@@ -20,14 +20,15 @@ from wmbench.runtime.row import Row
 from wmbench.runtime.schedule import Schedule, make_schedule
 from wmbench.runtime.settings import Decoding
 from wmbench.runtime.soundness import check_commit
-from wmbench.runtime.step import Decide, Step
+from wmbench.runtime.step import Decide, Step, write
 from wmbench.types import Generation, Sample
 
 Begin = Callable[[Sample], Any]
 
 
 def make_engine(backbone: Backbone, decoding: Decoding) -> Engine:
-    return Engine(backbone, banned=sorted(backbone.eos_ids) if decoding.eos == "ban" else ())
+    banned = sorted(backbone.eos_ids) if decoding.eos == "ban" else ()
+    return Engine(backbone, banned, guidance=decoding.guidance)
 
 
 def decode(
@@ -68,16 +69,7 @@ def advance(
     commit = decide(step)
     check_commit(commit, step)
     for r, row in enumerate(rows):
-        mine = commit.rows == r
-        row.fill(commit.columns[mine], commit.tokens[mine])
-        back = commit.remask_columns[commit.remask_rows == r]
-        if len(back):
-            row.give_back(back)
-            if row.prefix is not None:
-                row.prefix = row.prefix.crop(min(row.prefix.length, engine.cacheable(row)))
-                row.kept.clear()
-        row.keep_only_current()
-        row.step += 1
+        write(commit, r, row, engine)
 
 
 def _distinct(samples: Iterable[Sample]) -> Iterator[Sample]:
