@@ -57,7 +57,9 @@ class Detector:
         declared = getattr(plan.scheme.settings, "feature_settings", None)
         if declared is not None:
             family = getattr(plan.scheme.settings, "feature_family", None)
-            owner = {"plugin": f"wmbench {__version__}", "scheme": family} if family else {"scheme": plan.scheme.info.name}
+            owner = (
+                {"plugin": f"wmbench {__version__}", "scheme": family} if family else {"scheme": plan.scheme.info.name}
+            )
             return {**identity, **owner, "settings": dict(declared)}
         decoding = [plan.decoding.block_length, plan.decoding.max_new_tokens]
         return {**identity, "scheme": self.identity, "decoding": decoding}

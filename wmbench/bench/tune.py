@@ -136,8 +136,12 @@ class Tuning:
     goal: Goal
 
     def __post_init__(self) -> None:
-        if len(self.config.schemes) != 1 or len(self.config.datasets) > 1:
-            raise ConfigError("one scheme is tuned on one dataset", hint="name one --scheme and at most one --dataset")
+        config = self.config
+        if len(config.schemes) != 1 or len(config.datasets) > 1 or len(config.backbones) > 1:
+            raise ConfigError(
+                "one scheme is tuned on one backbone and one dataset",
+                hint="name one --scheme, and at most one --backbone and --dataset",
+            )
 
     def configured(self) -> float:
         """The setting's own value."""

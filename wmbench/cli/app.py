@@ -30,7 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "generate": ("wmbench.cli.generate:generate", "Answer prompts and print the texts."),
     "calibrate": ("wmbench.cli.calibrate:calibrate", "Score null texts under a key and save the result."),
     "detect": ("wmbench.cli.detect:detect", "Look for a watermark in texts: p-value, verdict, evidence."),
-    "tune": ("wmbench.cli.tune:tune", "Search one setting of a scheme until it costs so much quality, or is found so often."),
+    "tune": ("wmbench.cli.tune:tune", "Search one setting of a scheme to a target quality or detection rate."),
     "report": ("wmbench.cli.report:report", "Print the results of finished runs."),
     "ls": ("wmbench.cli.listing:ls", "List schemes, attacks, backbones, datasets and encoders."),
     "plugins": ("wmbench.cli.listing:plugins", "List installed plugins, their hooks and load errors."),
