@@ -217,7 +217,7 @@ def chart_bundle() -> str:
     import vl_convert
 
     version = ".".join(altair.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
-    bundle: str = vl_convert.javascript_bundle(None, vl_version=version)
+    bundle: str = vl_convert.javascript_bundle(vl_version=version)
     return f"(() => {{ {bundle}\n}})();"  # its own scope: minified names must not meet the page's
 
 

@@ -98,7 +98,7 @@ class SingleContext:
         ids, law = self._laws(cells, top_ids, masked_law)
         offset = self.config.convolution_kernel[0]
         # Pairs (context, coloured cell) that touch a target. A cell is the context of one cell and is coloured by one.
-        coloured = np.unique(np.concatenate([targets, cells.at(-offset, targets)]))
+        coloured: IntArray = np.unique(np.concatenate([targets, cells.at(-offset, targets)]))
         coloured = coloured[coloured >= 0]
         context = cells.at(offset, coloured)
         coloured, context = coloured[context >= 0], context[context >= 0]
