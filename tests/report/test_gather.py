@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -148,23 +149,25 @@ def test_paper_figures_are_found_by_cell() -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("preset", "options"),
     [
-        {"schemes": ["denmark", {"name": "dlm_kgw", "params": {"delta": 3.0}}], "samples": 8, "alpha": 0.05},
-        {"schemes": [{"name": "denmark", "params": {"candidates": 8, "units": "all"}}], "attacks": []},
-        {"schemes": ["all"], "backbone": {"name": "tiny", "params": {"layers": 1}}, "decoding": {"max_new_tokens": 60}},
-        {"schemes": ["none"], "attacks": [{"name": "identity", "params": {}}], "filters": {"min_tokens": 4}, "keys": 3},
+        ("quick", {"schemes": ["denmark", {"name": "dlm_kgw", "params": {"delta": 3.0}}], "samples": 8, "alpha": 0.05}),
+        ("quick", {"schemes": [{"name": "denmark", "params": {"candidates": 8, "units": "all"}}], "attacks": []}),
+        (
+            "quick",
+            {"schemes": ["all"], "backbones": [{"name": "tiny", "params": {"layers": 1}}], "decoding": {"eos": "ban"}},
+        ),
+        ("quick", {"schemes": ["none"], "attacks": ["identity"], "filters": {"min_tokens": 4}, "keys": 3, "seed": 5}),
+        ("lab-mid", {"samples": 10, "lengths": [50, 100], "top_up": True, "normalise": True, "nulls": ["lab"]}),
+        ("quick", {"schemes": ["none"], "datasets": ["toy"], "retries": 2, "attacked_nulls": 5, "judge": "mini-judge"}),
     ],
 )
-def test_the_command_makes_the_same_configuration(options: dict[str, Any]) -> None:
-    import shlex
-
+def test_the_command_makes_the_same_configuration(preset: str, options: dict[str, Any]) -> None:
     from wmbench.cli.run import run
 
-    passed = load_config(options=options).passed
-    words = shlex.split(command_line(passed))
+    asked = load_config(preset, options=options)
+    words = shlex.split(command_line({"passed": asked.passed, "defaulted": asked.defaulted}))
     assert words[:2] == ["wmbench", "run"]
-    parsed = run.make_context("run", words[2:]).params
-    for name in ("trace", "dry_run", "as_json"):
-        parsed.pop(name)
-    assert config_from_options(**parsed).passed == passed
+    parsed = run.make_context("run", words[2:], help_option_names=["-h", "--help"]).params
+    again = config_from_options(**{n: v for n, v in parsed.items() if n not in ("trace", "dry_run", "as_json")})
+    assert (again.passed, again.defaulted) == (asked.passed, asked.defaulted)

@@ -111,7 +111,7 @@ def _provenance(folder: RunFolder) -> dict[str, Any]:
     spec = run.get("spec", {})
     return {
         "name": folder.path.resolve().name,
-        "command": command_line(run.get("arguments", {}).get("passed", {})),
+        "command": command_line(run.get("arguments", {})),
         "settings": {
             "scheme": spec.get("scheme", {}).get("settings", {}),
             "decoding": spec.get("decoding", {}),
@@ -139,7 +139,7 @@ def _cell(folder: RunFolder, cell: dict[str, Any]) -> Cell:
     tokens = folder.lengths(name)
     after = (metrics.get("tokens_to_detect") or {}).get("detected_after")
     if name == SAMPLES and after:  # the same texts cut shorter say more than texts that happen to be shorter
-        more["by_length"] = [{"tokens": float(tokens), "detected": rate} for tokens, rate in after.items()]
+        more["by_length"] = [{"tokens": int(tokens), "detected": after[tokens]} for tokens in sorted(after, key=int)]
     elif tokens is not None and len(tokens) == len(found):
         more["by_length"] = by_length(tokens, np.array(_column(found, "p")) <= metrics["alpha"])
     return Cell.model_validate({**cell, **more})
