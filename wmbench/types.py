@@ -6,7 +6,7 @@ Nothing here imports torch: discovery and detection must work without it. Arrays
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -88,6 +88,8 @@ class BackboneEntry(Registered):
     """Import path of `factory(config) -> TextCodec`, so that detection needs no model; None: taken from the model."""
     decoding: Mapping[str, Any] = field(default_factory=dict)
     """This model's own decoding settings (schedule, block length, ...), applied below the user's own."""
+    model_types: tuple[str, ...] = ()
+    """`model_type`s of config.json that it loads: `--backbone <directory>` finds it by them and sets its `path`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,10 @@ class TextContext:
     """Ask for per-span evidence; off for bulk scoring."""
 
 
+AttackFunction = Callable[[Sequence["AttackInput"], "AttackContext"], Sequence["Attacked"]]
+"""What an attack does to texts: the hook `attack` as a function."""
+
+
 @dataclass(frozen=True, slots=True)
 class AttackContext:
     """Handed to `attack`."""
@@ -177,7 +183,11 @@ class AttackContext:
     codec: TextCodec
     load_encoder: Callable[[str], Encoder] | None = None
     load_backbone: Callable[[str], Any] | None = None
-    """A `Backbone` by registered name, for attackers that use a model."""
+    """A `Backbone` by registered name, for attackers that use a model; the empty name is the run's own."""
+    load_nulls: Callable[[str, int], Iterable[NullText]] | None = None
+    """The first so many texts of a registered null set, for attackers that mix in unmarked text."""
+    load_attack: Callable[[str, Mapping[str, Any]], AttackFunction] | None = None
+    """Another attack by name (as on the command line) and settings, for attackers that build on it."""
 
 
 # --- generation ------------------------------------------------------------------------------------------------

@@ -33,6 +33,9 @@ class Attention:
     block_length: int | None = None
     origin: Literal["answer", "prompt"] = "answer"
     """answer: the prompt is one block and blocks count from its end; prompt: blocks count from the first token."""
+    earlier: Literal["causal", "merged"] = "causal"
+    """How what lies before the first block with a mask sees itself. merged: as one bidirectional block, whose keys and
+    values are computed anew whenever it grows."""
 
     def block(self, column: int, start: int) -> int:
         """Index of the attention block of a column in a row whose answer begins at `start`."""

@@ -6,9 +6,10 @@ batch; together with a safe minimum of rows per matrix product this makes its lo
 
 from __future__ import annotations
 
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -81,6 +82,12 @@ def padded_width(width: int, continues_prefix: bool, safe: int) -> int:
     return max(safe, width if continues_prefix else -(-width // 32) * 32)
 
 
+def _without_prompt(request: Request) -> IntArray:
+    canvas = request.canvas.copy()
+    canvas[: request.row.start] = request.row.mask_id
+    return canvas
+
+
 def _first_column(request: Request, prefix: Prefix | None) -> int:
     """Where its window begins: behind the prefix, or inside its surroundings."""
     if request.around is not None:
@@ -99,9 +106,17 @@ class Engine:
     """Positions per forward; look-ahead over more candidates than fit is split."""
     max_logit_values: int = 2**27
     """Logits held at once (float32: 512 MiB)."""
+    guidance: float = 0.0
+    """w of classifier-free guidance, l = l_without + (w + 1) (l_with - l_without), without the prompt; 0: none."""
     counters: Counters = field(default_factory=Counters)
 
     def __post_init__(self) -> None:
+        if self.guidance and self.backbone.attention.block_length is not None:
+            raise ConfigError(
+                "guidance works with full attention only",
+                why=f"{self.backbone.name} is block-causal: its prefix cache holds the prompt",
+                hint="leave out -D guidance",
+            )
         banned = sorted({*self.backbone.banned_ids, *self.banned})
         self.banned_ids = torch.tensor(banned, dtype=torch.int64, device=self.backbone.device)
         self.allowed = np.ones(self.backbone.vocab_size, dtype=bool)
@@ -140,10 +155,22 @@ class Engine:
             request.row.kept[request.canvas.tobytes()] = view
         return [views[i] for i in range(len(rows))]
 
+    def forget_changed(self, row: Row) -> None:
+        """Called when cells were given back: forget what a row's caches hold of columns that are no longer final."""
+        if row.prefix is None:
+            return
+        row.kept.clear()
+        final = self.cacheable(row)
+        if row.prefix.length > final:
+            merged = self.backbone.attention.earlier == "merged"
+            row.prefix = None if merged or not final else row.prefix.crop(final)
+
     def surroundings(self, rows: Sequence[Row]) -> list[Surroundings]:
         """Keys and values of each row's whole present canvas; forwarded for rows that did not keep them."""
         if self.backbone.attention.block_length is not None:
             raise self._cannot_approximate("its attention is block-causal, where the prefix cache is exact")
+        if self.guidance:
+            raise self._cannot_approximate("guidance forwards every canvas without its prompt too")
         stale = [row for row in rows if row.surroundings is None or row.surroundings[0] != row.canvas.tobytes()]
         for row in stale:
             row.keeps_surroundings = True
@@ -162,6 +189,14 @@ class Engine:
 
     def forward(self, requests: Sequence[Request]) -> list[HiddenView]:
         """One view per request, in order. Requests of one row should be neighbours: they share its prefix."""
+        if not self.guidance:
+            return self._forward(requests)
+        blind = [replace(request, canvas=_without_prompt(request)) for request in requests]
+        views = self._forward([*requests, *blind])
+        pairs = zip(views[: len(requests)], views[len(requests) :], strict=True)
+        return [replace(seen, states=torch.cat([seen.states, unseen.states], -1)) for seen, unseen in pairs]
+
+    def _forward(self, requests: Sequence[Request]) -> list[HiddenView]:
         safe = safe_rows(self.backbone.device)
         prefixes = [self._usable_prefix(request) for request in requests]
         buckets: dict[int, list[int]] = defaultdict(list)
@@ -170,19 +205,44 @@ class Engine:
             buckets[padded_width(width, prefix is not None, safe)].append(i)
         views: dict[int, HiddenView] = {}
         for width, members in buckets.items():
-            per_forward = max(1, self.max_forward_tokens // width)
-            for at in range(0, len(members), per_forward):
-                part = members[at : at + per_forward]
-                done = self._forward_same_width([requests[i] for i in part], [prefixes[i] for i in part], width)
+            at = 0
+            while at < len(members):
+                part = members[at : at + max(1, self.max_forward_tokens // width)]
+                try:
+                    done = self._forward_same_width([requests[i] for i in part], [prefixes[i] for i in part], width)
+                except torch.OutOfMemoryError as error:
+                    self._retreat(len(part), width, error)
+                    continue
                 views.update(zip(part, done, strict=True))
+                at += len(part)
         return [views[i] for i in range(len(requests))]
+
+    def _retreat(self, windows: int, width: int, error: torch.OutOfMemoryError) -> None:
+        """Halve the forwards, say so, and go on: a row's result does not depend on its company."""
+        if windows == 1:
+            raise ConfigError(
+                f"{self.backbone.name} runs out of memory on a single canvas of {width} positions",
+                why=str(error).strip().splitlines()[0],
+                hint="use --batch-size 1, a shorter answer, bfloat16, or several GPUs (--device split)",
+            ) from error
+        self.max_forward_tokens = windows // 2 * width
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        warnings.warn(
+            f"out of memory with {windows} canvases of {width} positions in one forward; going on with {windows // 2}",
+            stacklevel=2,
+        )
 
     def _usable_prefix(self, request: Request) -> Prefix | None:
         """The row's prefix, cropped to whole blocks before the first state that is asked for."""
         row, attention = request.row, self.backbone.attention
         if request.around is not None:
             return request.around
-        if row.prefix is None or request.begin >= row.prefix.length:
+        if row.prefix is None:
+            return None
+        if attention.earlier == "merged":  # only as a whole, and only while the border stands where it was
+            return row.prefix if row.prefix.length == self.cacheable(row) <= request.begin else None
+        if request.begin >= row.prefix.length:
             return row.prefix
         length = attention.first_column(attention.block(request.begin, row.start), row.start)
         return row.prefix.crop(length) if length else None
@@ -218,11 +278,6 @@ class Engine:
                 groups[-1] = WindowGroup(groups[-1].count + 1, prefix)
             else:
                 groups.append(WindowGroup(1, prefix, min(keep, length)))
-            row.forward_rows += 1
-            row.forward_tokens += length
-        self.counters.forwards += 1
-        self.counters.forward_rows += len(requests)
-        self.counters.forward_tokens += sum(lengths)
         if batch > len(requests):
             groups.append(WindowGroup(batch - len(requests), None))
         device = backbone.device
@@ -235,6 +290,7 @@ class Engine:
                 tuple(groups),
             )
         )
+        self._count(requests, lengths)
         at = 0
         for group, prefix in zip(groups, extended, strict=True):
             if prefix is not None:
@@ -244,6 +300,14 @@ class Engine:
             HiddenView(start, states[i, :length], backbone.logit_shift)
             for i, (start, length) in enumerate(zip(starts, lengths, strict=True))
         ]
+
+    def _count(self, requests: Sequence[Request], lengths: Sequence[int]) -> None:
+        self.counters.forwards += 1
+        self.counters.forward_rows += len(requests)
+        self.counters.forward_tokens += sum(lengths)
+        for request, length in zip(requests, lengths, strict=True):
+            request.row.forward_rows += 1
+            request.row.forward_tokens += length
 
     def _keep(self, request: Request, prefix: Prefix) -> None:
         if not request.keeps_all:
@@ -257,6 +321,9 @@ class Engine:
         if attention.block_length is None:
             return 0
         columns = np.arange(begin, end)
+        if attention.earlier == "merged":
+            border = self.cacheable(row)
+            return np.where(columns < border, 0, 1 + (columns - border) // attention.block_length)
         if attention.origin == "prompt":
             return columns // attention.block_length
         return np.where(columns < row.start, 0, 1 + (columns - row.start) // attention.block_length)
@@ -265,14 +332,19 @@ class Engine:
 
     def logits(self, states: Tensor, owners: Iterable[tuple[Row, int]]) -> Tensor:
         """Logits [n, V] with banned ids at minus infinity. `owners` says which row pays for how many states."""
+        heads = 2 if self.guidance else 1
         for row, count in owners:
-            row.head_rows += count
+            row.head_rows += heads * count
         count = len(states)
-        self.counters.head_rows += count
+        self.counters.head_rows += heads * count
         missing = safe_rows(self.backbone.device) - count
         if missing > 0:
             states = torch.cat([states, states[-1:].expand(missing, -1)])
-        logits = self.backbone.logits(states)[:count]
+        if self.guidance:
+            seen, unseen = (self.backbone.logits(half)[:count] for half in states.chunk(2, dim=-1))
+            logits = unseen + (self.guidance + 1) * (seen - unseen)
+        else:
+            logits = self.backbone.logits(states)[:count]
         return logits.index_fill(1, self.banned_ids, -torch.inf)
 
     @property

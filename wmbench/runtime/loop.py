@@ -27,7 +27,8 @@ Begin = Callable[[Sample], Any]
 
 
 def make_engine(backbone: Backbone, decoding: Decoding) -> Engine:
-    return Engine(backbone, banned=sorted(backbone.eos_ids) if decoding.eos == "ban" else ())
+    banned = sorted(backbone.eos_ids) if decoding.eos == "ban" else ()
+    return Engine(backbone, banned, guidance=decoding.guidance)
 
 
 def decode(

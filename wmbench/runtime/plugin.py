@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from wmbench import hookimpl
 from wmbench.types import BackboneEntry, DatasetInfo
@@ -12,6 +13,12 @@ if TYPE_CHECKING:
 
 _TINY_CONFIG = "wmbench.runtime.backbones.tiny:TinyConfig"
 _SHORT = {"max_new_tokens": 32, "block_length": 8}
+_HF = "wmbench.runtime.backbones.hf"
+_MASKED_LMS = ("bert", "roberta", "xlm-roberta", "camembert", "distilbert", "modernbert")
+# How the DenMark paper decodes without a watermark; docs/real-models.md has the settings of the authors' own loops.
+_ANSWER = {"max_new_tokens": 300, "temperature": 0.5}
+_LLADA = {**_ANSWER, "schedule": "block", "block_length": 25, "positions": "random"}
+_DREAM = {**_ANSWER, "schedule": "origin", "steps": 300, "eps": 1e-3}
 
 
 @hookimpl
@@ -31,7 +38,36 @@ def register_backbones() -> list[BackboneEntry]:
             _TINY_CONFIG,
             decoding=_SHORT,
         ),
+        _published("dream-7b", "Dream-v0-Instruct-7B, full attention", "DreamSettings", _DREAM, "Dream"),
+        _published("llada-1.5", "LLaDA-1.5 (8B), full attention", "Llada15Settings", _LLADA),
+        _published("llada-8b", "LLaDA-8B-Instruct, full attention", "Llada8bSettings", _LLADA, "llada"),
+        _published(
+            "llada2.0-mini",
+            "LLaDA2.0-mini (16B, 1.4B active), block-causal with a prefix cache",
+            "Llada2Settings",
+            _LLADA,
+            "llada2_moe",
+        ),
+        _published(
+            "masked-lm:",
+            "a local masked language model: masked-lm:<directory> (BERT, RoBERTa, DistilBERT, ModernBERT)",
+            "MaskedLmSettings",
+            {"block_length": 25},
+            *_MASKED_LMS,
+        ),
     ]
+
+
+def _published(name: str, summary: str, settings: str, decoding: Mapping[str, Any], *model_types: str) -> BackboneEntry:
+    return BackboneEntry(
+        name,
+        summary,
+        f"{_HF}.backbone:load_backbone",
+        f"{_HF}.settings:{settings}",
+        codec=f"{_HF}.codec:codec_of",
+        decoding=decoding,
+        model_types=model_types,
+    )
 
 
 def tiny_block(config: TinyConfig) -> TinyBackbone:
@@ -57,4 +93,24 @@ def register_datasets() -> list[DatasetInfo]:
             "wmbench.bench.null_files:file_nulls",
             kind="nulls",
         ),
+        *_paper_data(),
+    ]
+
+
+def _paper_data() -> list[DatasetInfo]:
+    """What the paper measures on: from $WMBENCH_DATA, else from its public source."""
+    module = "wmbench.bench.published"
+    return [
+        DatasetInfo("finance_qa", "WaterBench: 200 money questions", f"{module}:finance_qa"),
+        DatasetInfo("alpacafarm", "WaterBench: 805 instructions", f"{module}:alpacafarm"),
+        DatasetInfo("longform_qa", "WaterBench: 200 questions that ask for long answers", f"{module}:longform_qa"),
+        DatasetInfo("c4", "C4 RealNewsLike, one crop per document", f"{module}:c4_nulls", kind="nulls"),
+        DatasetInfo("c4:", "the same from a file: c4:<path>", f"{module}:c4_nulls", kind="nulls"),
+    ]
+
+
+@hookimpl
+def register_commands() -> list[tuple[str, str, str]]:
+    return [
+        ("analyse null", "wmbench.cli.null_law:null", "check analytic p-values on texts without a mark, and say why")
     ]

@@ -41,6 +41,9 @@ class Decoding(BaseModel):
     temperature: float = Field(0.5, ge=0, description="Token temperature; 0 is greedy.")
     top_k: int | None = Field(None, ge=1)
     top_p: float | None = Field(None, gt=0, le=1)
+    guidance: float = Field(
+        0.0, ge=0, description="Classifier-free guidance w (LLaDA's cfg_scale): a second forward without the prompt."
+    )
     eos: Literal["continue", "stop", "ban"] = Field(
         "continue", description="continue: nothing special; stop: end a row at its first EOS; ban: never emit EOS."
     )

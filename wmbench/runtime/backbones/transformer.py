@@ -149,7 +149,8 @@ def attend_packed(
     packed = q.transpose(0, 1).reshape(heads, n * width, d)
     over_past = (packed @ past_k.transpose(1, 2)).view(heads, n, width, -1).transpose(0, 1)
     over_self = (q @ k.transpose(2, 3)).masked_fill(~mask, -torch.inf)
-    weights = torch.cat([over_past, over_self], -1).softmax(-1)
+    scores = torch.cat([over_past, over_self], -1)
+    weights = scores.softmax(-1, dtype=torch.float32).to(v.dtype)  # as attention kernels do in bfloat16
     w_past, w_self = torch.split(weights, [past_k.shape[1], width], dim=-1)
     from_past = w_past.transpose(0, 1).reshape(heads, n * width, -1) @ past_v
     return from_past.view(heads, n, width, d).transpose(0, 1) + w_self @ v

@@ -1,0 +1,159 @@
+"""What is wrong with a directory is said in plain words, with the next step, and exit code 2."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from tests.backbones.families import KINDS, load
+from wmbench.errors import ConfigError
+from wmbench.runtime.backbones.hf.directory import Checkpoint
+from wmbench.testing.checkpoints import make_checkpoint
+
+
+@pytest.fixture
+def copy(checkpoints: dict[str, Path], tmp_path: Path) -> Callable[[str], Path]:
+    return lambda kind: Path(shutil.copytree(checkpoints[kind], tmp_path / kind))
+
+
+def change_config(directory: Path, **changes: Any) -> None:
+    path = directory / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def change_weights(directory: Path, change: Callable[[dict[str, torch.Tensor]], Any]) -> None:
+    tensors = load_file(directory / "model.safetensors")
+    change(tensors)
+    save_file(tensors, directory / "model.safetensors")
+
+
+def refused(kind: str, directory: Path, match: str, **settings: Any) -> ConfigError:
+    with pytest.raises(ConfigError, match=match) as caught:
+        load(kind, directory, **settings)
+    assert caught.value.exit_code == 2
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "value"),
+    [
+        ("llada", "alibi", True),
+        ("llada", "attention_layer_norm", True),
+        ("llada", "input_emb_norm", True),
+        ("llada", "scale_logits", True),
+        ("llada", "weight_tying", True),
+        ("llada", "block_group_size", 2),
+        ("llada", "rope_scaling", {"type": "linear", "factor": 2.0}),
+        ("llada", "a_new_idea", 1),
+        ("dream", "use_mrope", True),
+        ("dream", "use_sliding_window", True),
+        ("dream", "rope_scaling", {"rope_type": "yarn", "factor": 4.0}),
+        ("dream", "rope_parameters", {"rope_type": "yarn", "rope_theta": 1e6}),
+        ("dream", "head_dim", 32),
+        ("llada2", "use_bias", True),
+        ("llada2", "norm_head", True),
+        ("llada2", "score_function", "softmax"),
+        ("llada2", "rotary_dim", 24),
+        ("llada2", "quantization_config", {"bits": 4}),
+    ],
+)
+def test_config_keys_that_are_not_covered(kind: str, key: str, value: Any, copy: Callable[[str], Path]) -> None:
+    directory = copy(kind)
+    change_config(directory, **{key: value})
+    refused(kind, directory, key)
+
+
+def test_missing_keys_mean_the_published_defaults(copy: Callable[[str], Path]) -> None:
+    directory = copy("llada")
+    config = json.loads((directory / "config.json").read_text())
+    del config["rope"]
+    (directory / "config.json").write_text(json.dumps(config))
+    refused("llada", directory, "rope")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_missing_and_extra_tensors_are_named(kind: str, copy: Callable[[str], Path]) -> None:
+    directory = copy(kind)
+    name = sorted(load_file(directory / "model.safetensors"))[5]
+    change_weights(directory, lambda tensors: tensors.pop(name))
+    refused(kind, directory, f"{name}' is missing")
+    change_weights(directory, lambda tensors: tensors.update({name: torch.zeros(1), "model.surplus": torch.zeros(2)}))
+    refused(kind, directory, "model.surplus' is not expected")
+
+
+def test_a_tensor_of_the_wrong_shape_is_named(copy: Callable[[str], Path]) -> None:
+    directory = copy("llada2")
+    name = "model.layers.1.attention.query_key_value.weight"
+    change_weights(directory, lambda tensors: tensors.update({name: tensors[name][:-24].clone()}))
+    refused("llada2", directory, "wrong shape")
+
+
+def test_a_missing_shard(tmp_path: Path) -> None:
+    directory = make_checkpoint("llada", tmp_path / "sharded", shards=3)
+    (directory / "model-00002-of-00003.safetensors").unlink()
+    assert "00002" in str(refused("llada", directory, "shard"))
+
+
+@pytest.mark.parametrize("damage", ["cut", "header", "empty"])
+def test_a_damaged_file(damage: str, copy: Callable[[str], Path]) -> None:
+    path = copy("llada") / "model.safetensors"
+    data = path.read_bytes()
+    path.write_bytes({"cut": data[:-1000], "header": b"\xff" * 64 + data[64:], "empty": b""}[damage])
+    error = refused("llada", path.parent, "damaged")
+    assert "download" in str(error.hint)
+
+
+def test_weights_that_are_no_safetensors(copy: Callable[[str], Path]) -> None:
+    directory = copy("llada")
+    (directory / "model.safetensors").rename(directory / "pytorch_model.bin")
+    assert "run code" in str(refused("llada", directory, "model.safetensors").hint)
+
+
+def test_directories_that_are_none(tmp_path: Path) -> None:
+    refused("llada", tmp_path / "nowhere", "does not exist")
+    refused("llada", tmp_path, "holds no model")
+    (tmp_path / "config.json").write_text("{")
+    refused("llada", tmp_path, "not JSON")
+    (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
+    (tmp_path / "tokenizer.json").write_text("{}")
+    refused("llada", tmp_path, "gpt2|tokenizer")
+
+
+def test_no_cuda(checkpoints: dict[str, Path]) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    for device in ("cuda", "cuda:1", "split"):
+        refused("llada", checkpoints["llada"], "CUDA is not available", device=device)
+    refused("llada", checkpoints["llada"], "not a device", device="quantum")
+
+
+def test_a_hub_id_without_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    def gated(*_: object, **__: object) -> str:
+        raise OSError("401: access to this model is restricted")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", gated)
+    with pytest.raises(ConfigError, match="model hub") as caught:
+        Checkpoint.open("GSAI-ML/LLaDA-8B-Instruct")
+    assert "gated" in str(caught.value.hint)
+    assert "401" in str(caught.value.why)
+
+
+def test_tokenizer_of_another_model(copy: Callable[[str], Path]) -> None:
+    directory = copy("dream")
+    change_config(directory, vocab_size=300)
+    change_weights(
+        directory,
+        lambda tensors: tensors.update(
+            {name: tensors[name][:300].clone() for name in ("model.embed_tokens.weight", "lm_head.weight")}
+        ),
+    )
+    refused("dream", directory, "tokenizer has")

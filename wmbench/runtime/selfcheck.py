@@ -1,0 +1,95 @@
+"""Is a loaded backbone what the runtime takes it for? A few forwards, no text is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from wmbench.runtime.backbone import Backbone
+from wmbench.runtime.engine import Engine
+from wmbench.runtime.randomness import SampleRandom
+from wmbench.runtime.row import Row
+from wmbench.types import Sample
+
+_PROMPTS = ("Why?", "Name three rivers and say where they rise.", "Write a short letter to a friend. " * 6)
+_ANSWER = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Of a model in memory."""
+
+    parameters: int
+    active: int
+    """Parameters that one position meets: of a mixture only its own experts."""
+    head: int
+    """Parameters of the LM head, which are paid for separately."""
+    bytes: int
+
+
+def padding_error(backbone: Backbone) -> float:
+    """Largest difference of a row's logits alone and among longer and shorter rows of a padded batch."""
+    rows = [_row(backbone, prompt) for prompt in _PROMPTS]
+    together = _masked_logits(Engine(backbone), rows)
+    alone = [_masked_logits(Engine(backbone), [_row(backbone, prompt)])[0] for prompt in _PROMPTS]
+    return max(_difference(one, other) for one, other in zip(together, alone, strict=True))
+
+
+def prefix_error(backbone: Backbone) -> float | None:
+    """Largest difference of logits that continue the prefix cache and logits without one; None: there is no cache."""
+    length = backbone.attention.block_length
+    if length is None:
+        return None
+    row, fresh = (_row(backbone, _PROMPTS[1], 2 * length + 3) for _ in range(2))
+    engine = Engine(backbone)
+    _masked_logits(engine, [row])
+    for each in (row, fresh):
+        columns = np.arange(each.start, each.start + length + 1)
+        each.fill(columns, np.full(len(columns), _some_text_id(backbone)))
+    _masked_logits(engine, [row])  # the completed block joins the cache
+    row.kept.clear()
+    return _difference(_masked_logits(engine, [row])[0], _masked_logits(Engine(backbone), [fresh])[0])
+
+
+def sizes(backbone: Backbone) -> Sizes | None:
+    """None where the model does not show its parameters."""
+    model = getattr(getattr(backbone, "carrier", backbone), "model", None)
+    return sizes_of(model) if isinstance(model, torch.nn.Module) else None
+
+
+def sizes_of(model: torch.nn.Module) -> Sizes:
+    parameters = dict(model.named_parameters())
+    total = sum(p.numel() for p in parameters.values())
+    head = sum(p.numel() for name, p in parameters.items() if name.startswith("lm_head."))
+    config: Any = getattr(model, "config", None)
+    active = total - head - sum(p.numel() for name, p in parameters.items() if "embed_tokens." in name)
+    if (experts := getattr(config, "n_routed_experts", None)) is not None:
+        in_experts = sum(p.numel() for name, p in parameters.items() if ".experts." in name)
+        active -= in_experts * (experts - config.num_experts_per_tok) // experts
+    return Sizes(total, active, head, sum(p.nbytes for p in parameters.values()))
+
+
+def _row(backbone: Backbone, prompt: str, answer: int = _ANSWER) -> Row:
+    ids = backbone.codec.encode_prompt(prompt)[: max(1, backbone.max_length - answer)]
+    return Row(Sample("check", prompt), ids, answer, backbone.mask_id, SampleRandom(0, "check"))
+
+
+def _masked_logits(engine: Engine, rows: Sequence[Row]) -> list[Tensor]:
+    spans = [engine.span(row, row.masked) for row in rows]
+    views = engine.base_views(rows, spans)
+    return [engine.logits(view.at(row.masked), []) for view, row in zip(views, rows, strict=True)]
+
+
+def _difference(one: Tensor, other: Tensor) -> float:
+    finite = one.isfinite()
+    return float((one[finite] - other[finite]).abs().max())
+
+
+def _some_text_id(backbone: Backbone) -> int:
+    banned = {*backbone.banned_ids, *backbone.eos_ids}
+    return next(i for i in range(backbone.codec.size // 2, backbone.codec.size) if i not in banned)
