@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
 
 from wmbench.errors import ConfigError, UnknownNameError
 from wmbench.keys import KeySource
@@ -26,16 +26,41 @@ Settings = dict[str, Any]
 Model = TypeVar("Model", bound=BaseModel)
 
 DEFAULT_PRESET: Final = "quick"
+_COMPARED: Final = ["none", "denmark", "dlm_kgw", "dgmark", "patternmark", "umr"]
+_LAB: Final[Settings] = {
+    "schemes": _COMPARED,
+    "datasets": ["finance", "howto", "explain"],
+    "attacks": ["local"],
+    "lengths": [50, 100, 150, 200, 300],
+    "keys": 25,
+}
 PRESETS: Final[dict[str, Settings]] = {
     "quick": {"samples": 8, "attacks": ["local"], "calibration_texts": 2700, "heldout_texts": 1000},
+    "lab-mid": {**_LAB, "samples": 100, "calibration_texts": 6000, "heldout_texts": 4000},
+    "lab-full": {**_LAB, "samples": 300, "calibration_texts": 30_000, "heldout_texts": 10_000},
+    "paper": {
+        "schemes": _COMPARED,
+        "backbones": ["llada-8b", "llada-1.5", "llada2.0-mini", "dream-7b"],
+        "datasets": ["finance_qa", "alpacafarm", "longform_qa"],
+        "attacks": ["llm-rewrite", "llm-compress", "llm-expand", "llm-document-rewrite"],
+        "nulls": ["c4"],
+        "samples": 300,
+        "calibration_texts": 30_000,
+        "heldout_texts": 10_000,
+        "filters": {"strict_repetition": True},
+    },
 }
 """Partial configurations by name. A preset's values count as defaults: what the user says always wins."""
+LONG_PRESETS: Final = frozenset({"lab-mid", "lab-full", "paper"})
+"""Those whose time is estimated, and said, before they start."""
 
 ALL, LOCAL = "all", "local"
 """In place of a name: everything registered; every attack that costs nothing."""
+CHAIN = "|"
+"""Between attacks that work on each other's results."""
 
 
-HOW_NOT_WHAT: Final = frozenset({"batch_size", "failure_limit", "output"})
+HOW_NOT_WHAT: Final = frozenset({"batch_size", "failure_limit", "output", "retry_failed", "workers"})
 """Fields that say how to work, not what to compute: they are in no hash and in no result."""
 
 
@@ -62,10 +87,22 @@ class RunConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     schemes: list[Chosen] = Field(default_factory=list, description="Watermark schemes; `all` means all.")
-    attacks: list[Chosen] = Field(default_factory=list, description="Attacks; `all`, or `local` for the free ones.")
-    backbone: Chosen | None = Field(None, description="Diffusion language model; None: `mini`, else `tiny`.")
+    attacks: list[Chosen] = Field(
+        default_factory=list,
+        description="Attacks: name, name:strength, name:grid, first|second; `all`, or `local` for the free ones.",
+    )
+    backbones: list[Chosen] = Field(
+        default_factory=list,
+        description="Diffusion language models; empty: `mini`, else `tiny`. `backbone: NAME` is short for one.",
+    )
     datasets: list[str] = Field(default_factory=list, description="Prompt datasets; empty: `finance`, else `toy`.")
     samples: int | None = Field(None, ge=1, description="Prompts taken from each dataset; None: all of them.")
+    top_up: bool = Field(
+        False, description="Answer further prompts until `samples` texts are kept, at most three times as many."
+    )
+    retries: int = Field(
+        0, ge=0, le=100, description="Answer a prompt again, so often, when the filters drop its text (baselines: 10)."
+    )
     decoding: Settings = Field(
         default_factory=dict, description="Decoding settings that differ from the published ones."
     )
@@ -80,14 +117,32 @@ class RunConfig(BaseModel):
     nulls: list[str] = Field(
         default_factory=list, description="Null texts; the first set calibrates. Empty: `lab`, fresh lab documents."
     )
+    normalise: bool = Field(
+        False, description="Undo look-alike letters, invisible characters and odd spaces before detection."
+    )
     calibration_texts: int = Field(2700, ge=1, description="Null texts that p-values are ranked among.")
     heldout_texts: int = Field(1000, ge=1, description="Other null texts, on which false positives are measured.")
+    attacked_nulls: int = Field(
+        0, ge=0, description="Held-out null texts that are attacked too, for false positives under attack; 0: none."
+    )
+    lengths: list[Annotated[int, Field(ge=1)]] = Field(
+        default_factory=list, description="Numbers of tokens to detect after: how many does it take? Empty: not asked."
+    )
+    judge: str | None = Field(None, description="Judge of fluency: `mini-judge` (default) or `hf:<causal model>`.")
     keys: int = Field(1, ge=0, description="Wrong keys, derived from the key, that the controls average over.")
     batch_size: int = Field(8, ge=1, description="Samples decoded side by side; changes speed, never the texts.")
     failure_limit: float = Field(0.05, ge=0, le=1, description="Share of failed items above which the exit code is 1.")
+    workers: int = Field(1, ge=1, description="Processes that share the work; changes speed, never a result.")
+    retry_failed: bool = Field(False, description="Attack again what an attack failed on before.")
     output: Path = Field(Path("runs"), description="Folder that holds the run folders.")
 
     _said: frozenset[str] = PrivateAttr(default=frozenset())
+
+    @model_validator(mode="after")
+    def _consistent(self) -> RunConfig:
+        if self.top_up and self.samples is None:
+            raise ValueError("`top_up` needs `samples`: how many texts are wanted?")
+        return self
 
     @property
     def passed(self) -> Settings:
@@ -123,7 +178,7 @@ def load_config(
     """The configuration of preset, file, options and overrides."""
     if preset not in PRESETS:
         raise UnknownNameError("preset", preset, PRESETS, hint="name one of the known presets")
-    said = merged(read_settings_file(Path(file)) if file else {}, options or {})
+    said = merged(_plural(read_settings_file(Path(file)) if file else {}), _plural(options or {}))
     where = str(file) if file else None
     effective = merged(PRESETS[preset], said)
     validated(RunConfig, effective, "run configuration", where)  # overrides need lists and dictionaries to work on
@@ -135,6 +190,16 @@ def load_config(
     return config
 
 
+def _plural(settings: Mapping[str, Any]) -> Settings:
+    """`backbone: x` is short for `backbones: [x]`."""
+    result = dict(settings)
+    if (one := result.pop("backbone", None)) is not None:
+        if "backbones" in result:
+            raise ConfigError("`backbone` and `backbones` are both given", hint="keep `backbones`")
+        result["backbones"] = [one]
+    return result
+
+
 def _overridden(said: Settings, effective: Settings, overrides: Overrides) -> Settings:
     said = dict(said)
     if overrides.schemes:
@@ -142,9 +207,9 @@ def _overridden(said: Settings, effective: Settings, overrides: Overrides) -> Se
     if overrides.attacks:
         said["attacks"] = override_choices(effective.get("attacks", []), overrides.attacks, "attack", "-A")
     if overrides.backbone:
-        if not effective.get("backbone"):
+        if not effective.get("backbones"):
             raise ConfigError("a setting of the backbone, but which backbone is meant?", hint="name it with --backbone")
-        said["backbone"] = override_choices([effective["backbone"]], overrides.backbone, "backbone", "-B")[0]
+        said["backbones"] = override_choices(effective["backbones"], overrides.backbone, "backbone", "-B")
     if overrides.decoding:
         own = {name.removeprefix("decoding."): value for name, value in overrides.decoding.items()}
         said["decoding"] = merged(effective.get("decoding", {}), own)
@@ -216,7 +281,7 @@ def override_choices(choices: Sequence[Any], overrides: Settings, kind: str, opt
     names = [str(choice.get("name", "")) for choice in chosen]
     for dotted, value in overrides.items():
         owner, dot, setting = dotted.rpartition(".")
-        if dot and owner not in (name.split(":")[0] for name in names):
+        if dot and not any(owner in _steps(name) for name in names):
             if not {ALL, LOCAL} & set(names):
                 raise UnknownNameError(f"{kind} in {option}", owner, names, hint=f"add --{kind} {owner}")
             chosen.append({"name": owner})  # chosen by `all` or `local`; now by itself, with its own settings
@@ -227,9 +292,15 @@ def override_choices(choices: Sequence[Any], overrides: Settings, kind: str, opt
                 f"{option} {dotted}: which {kind} is meant?", why=why, hint=f"{option} <{kind}>.{dotted}=..."
             )
         for choice, name in zip(chosen, names, strict=True):
-            if not dot or name.split(":")[0] == owner:
-                choice["params"] = {**choice.get("params", {}), setting: value}
+            if not dot or owner in _steps(name):
+                # In a chain of attacks a setting keeps its owner's name.
+                choice["params"] = {**choice.get("params", {}), dotted if CHAIN in name else setting: value}
     return chosen
+
+
+def _steps(name: str) -> list[str]:
+    """`first|second:0.2` names two attacks."""
+    return [step.strip().partition(":")[0] for step in name.split(CHAIN)]
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Settings:

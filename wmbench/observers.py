@@ -128,12 +128,16 @@ class ProgressObserver:
     @hookimpl(wrapper=True)
     def decode_step(self, step: Step) -> Generator[None, Commit, Commit]:
         commit = yield
-        self._done += len(commit.columns) - len(commit.remask_columns)
+        self.advance(len(commit.columns) - len(commit.remask_columns))
+        return commit
+
+    def advance(self, tokens: int) -> None:
+        """So many tokens more are done, by whomever."""
+        self._done += tokens
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=self._done, speed=self.speed())
         elif self._clock() - self._last_line >= self._line_seconds:
             self._print_line()
-        return commit
 
     def speed(self) -> str:
         seconds = max(self._clock() - self._begun, 1e-9)

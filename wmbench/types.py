@@ -6,7 +6,7 @@ Nothing here imports torch: discovery and detection must work without it. Arrays
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -53,6 +53,15 @@ class SchemeInfo(Registered):
     """A caveat shown wherever the scheme is named, e.g. `port, not verified against the authors' code`."""
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Published settings by backbone name (or `backbone/dataset`), applied below the user's own."""
+    decoding_only: frozenset[str] = frozenset()
+    """Settings that decide how texts are made and nothing else: all values share null features and calibrations."""
+    detection_only: frozenset[str] = frozenset()
+    """Settings that decide how texts are scored and nothing else: changing them decodes nothing again."""
+    approximate: frozenset[str] = frozenset()
+    """Settings that trade exactness for speed when they are on (not None, False or 0); run.json names them."""
+    sweeps: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
+    """Named grids for `wmbench sweep`: by name the axes, each a setting (`decoding.x` for a decoding setting, several
+    joined by commas for settings that move together) with its values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +171,10 @@ class TextContext:
     """Ask for per-span evidence; off for bulk scoring."""
 
 
+AttackFunction = Callable[[Sequence["AttackInput"], "AttackContext"], Sequence["Attacked"]]
+"""What an attack does to texts: the hook `attack` as a function."""
+
+
 @dataclass(frozen=True, slots=True)
 class AttackContext:
     """Handed to `attack`."""
@@ -170,7 +183,11 @@ class AttackContext:
     codec: TextCodec
     load_encoder: Callable[[str], Encoder] | None = None
     load_backbone: Callable[[str], Any] | None = None
-    """A `Backbone` by registered name, for attackers that use a model."""
+    """A `Backbone` by registered name, for attackers that use a model; the empty name is the run's own."""
+    load_nulls: Callable[[str, int], Iterable[NullText]] | None = None
+    """The first so many texts of a registered null set, for attackers that mix in unmarked text."""
+    load_attack: Callable[[str, Mapping[str, Any]], AttackFunction] | None = None
+    """Another attack by name (as on the command line) and settings, for attackers that build on it."""
 
 
 # --- generation ------------------------------------------------------------------------------------------------

@@ -4,7 +4,17 @@ import numpy as np
 from pydantic import BaseModel
 
 from wmbench import hookimpl
-from wmbench.types import BackboneEntry, DatasetInfo, Evidence, Features, NullText, SchemeInfo, Views
+from wmbench.types import (
+    Attacked,
+    AttackInfo,
+    BackboneEntry,
+    DatasetInfo,
+    Evidence,
+    Features,
+    NullText,
+    SchemeInfo,
+    Views,
+)
 
 ME = __name__
 CALLS = {"features": 0, "score": 0}
@@ -13,6 +23,16 @@ CALLS = {"features": 0, "score": 0}
 
 class GreenConfig(BaseModel):
     delta: float = 4.0
+
+
+class DeclaredConfig(GreenConfig):
+    @property
+    def feature_settings(self):
+        return {}
+
+
+class TunedConfig(GreenConfig):
+    view_count: int = 1
 
 
 def green_words(key, size, view=0):
@@ -61,6 +81,12 @@ class Wide(Green):
     views = 4
 
 
+class Broken(Green):
+    @hookimpl
+    def decode_step(self, step):
+        raise ValueError("out of ink")
+
+
 class OwnFeatures(Green):
     """Counts the texts whose features it computes."""
 
@@ -73,6 +99,27 @@ class OwnFeatures(Green):
         CALLS["features"] += len(texts)
         ids = [np.asarray(tokens, dtype=np.int16) for tokens in self.codec.encode_batch(texts)]
         return Features.pack(ids, [len(tokens) for tokens in ids])
+
+
+class Moody:
+    """Raises on one text."""
+
+    def __init__(self, config):
+        pass
+
+    @hookimpl
+    def attack(self, texts, context):
+        if any(item.id == "toy-0002" for item in texts):
+            raise ValueError("not this one")
+        return [Attacked(item.text) for item in texts]
+
+
+class Tuned(OwnFeatures):
+    """Says which settings concern the texts, and which the detector."""
+
+    @property
+    def views(self):
+        return self.config.view_count
 
 
 def salad(argument, limit):
@@ -92,8 +139,25 @@ def register_schemes():
         SchemeInfo("green", "test", f"{ME}:Green", config, alg_id="test.green.1"),
         SchemeInfo("fixed", "test", f"{ME}:Green", config, alg_id="test.fixed.1", key_use="fixed"),
         SchemeInfo("wide", "test", f"{ME}:Wide", config, alg_id="test.wide.1"),
+        SchemeInfo("broken", "test", f"{ME}:Broken", config, alg_id="test.broken.1"),
         SchemeInfo("own", "test", f"{ME}:OwnFeatures", config, alg_id="test.own.1"),
+        SchemeInfo("declared", "test", f"{ME}:OwnFeatures", f"{ME}:DeclaredConfig", alg_id="test.declared.1"),
+        SchemeInfo(
+            "tuned",
+            "test",
+            f"{ME}:Tuned",
+            f"{ME}:TunedConfig",
+            alg_id="test.tuned.1",
+            decoding_only=frozenset({"delta"}),
+            detection_only=frozenset({"view_count"}),
+            sweeps={"strength": {"delta": [0.0, 4.0]}},
+        ),
     ]
+
+
+@hookimpl
+def register_attacks():
+    return [AttackInfo("moody", "raises on one text", f"{ME}:Moody")]
 
 
 @hookimpl

@@ -22,17 +22,42 @@ def calibration_metadata(detector: Detector, nulls: NullSpec, key_id: str | None
         "codec": detector.codec.fingerprint,
         "backbone": {"name": plan.backbone.info.name, "settings": plan.backbone.dump()},
         "decoding": {"block_length": plan.decoding.block_length, "max_new_tokens": plan.decoding.max_new_tokens},
+        "normalise": detector.normalises,
         "features": detector.features_digest,
         "nulls": {**nulls.identity, "label": nulls.label, "digest": nulls.digest},
         "versions": versions([plan.scheme.entry.plugin]),
     }
 
 
-def make_calibration(detector: Detector, library: NullLibrary, nulls: NullSpec, key: SecretKey | None) -> Calibration:
-    """Score the calibration texts of a null set under a key. Held-out texts are not touched."""
-    views = detector.score(library.features(nulls, "calibration", detector), key)
+def make_calibration(
+    detector: Detector, library: NullLibrary, nulls: NullSpec, key: SecretKey | None, *, tokens: int | None = None
+) -> Calibration:
+    """Score the calibration texts of a null set under a key; with `tokens` only so many of each text's first tokens.
+    Held-out texts are not touched."""
+    texts = library.texts(nulls)["calibration"] if tokens is None else library.cut(nulls, tokens)
+    views = library.scores(nulls, texts, detector, key)
     metadata = calibration_metadata(detector, nulls, key.id if key else None)
+    if tokens is not None:
+        metadata["nulls"] = {**metadata["nulls"], "tokens": [tokens, tokens]}
     return Calibration(views.scores, views.names, metadata)
+
+
+def recorded_settings(calibration: Calibration) -> Settings:
+    """What a calibration was made with, as settings of a run; empty for what it does not say."""
+    made: Mapping[str, Any] = calibration.metadata
+    settings: Settings = {}
+    if scheme := made.get("scheme"):
+        params = scheme.get("settings") or {}
+        settings["schemes"] = [{"name": scheme["name"], **({"params": params} if params else {})}]
+    if backbone := made.get("backbone"):
+        params = {name: value for name, value in backbone["settings"].items() if name != "argument"}
+        name = f"{backbone['name']}{backbone['settings'].get('argument', '')}"
+        settings["backbone"] = {"name": name, "params": params}
+    if decoding := made.get("decoding"):
+        settings["decoding"] = decoding
+    if made.get("normalise"):
+        settings["normalise"] = True
+    return settings
 
 
 def require_fitting(calibration: Calibration, detector: Detector, key_id: str | None, where: str) -> None:
@@ -49,6 +74,7 @@ def require_fitting(calibration: Calibration, detector: Detector, key_id: str | 
             *_setting_pairs(made.get("settings", {}), present["settings"]),
             ("key id", found["key_id"], key_id),
             ("tokenizer", found["codec"], detector.codec.fingerprint),
+            ("--normalise", found.get("normalise", False), detector.normalises),
             ("features", found.get("features"), detector.features_digest),
         )
         if before != now

@@ -1,82 +1,65 @@
-"""What a scheme costs per token on a backbone, counted without running the backbone.
-
-How many canvases are forwarded follows from the scheme, the schedule and the shape of the attention. So it is counted
-on a tiny random model of the same shape, which takes seconds where the real one would take hours.
-"""
+"""What a generated token costs: counted (the same on every machine), and timed (of the machine that ran it)."""
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
 
-from wmbench.bench.plan import RunPlan
-from wmbench.host import load_attribute
-from wmbench.keys import SecretKey
-from wmbench.run_hooks import RunHooks
-from wmbench.runtime.backbone import Attention
-from wmbench.runtime.backbones.tiny import TinyBackbone, TinyConfig
-from wmbench.runtime.loop import decode, make_engine
-from wmbench.runtime.step import Step
-from wmbench.testing.toys import ToyEncoder
-from wmbench.types import Commit, Encoder, Sample, SchemeContext
+import numpy as np
+import numpy.typing as npt
 
-COUNTED_TOKENS = 25
-PROMPT_TOKENS = 64
+from wmbench.bench.jsonl import JsonlFile, Record
+from wmbench.bench.measure import bootstrapped
+
+COUNTED: Final = ("forward_rows", "forward_tokens", "head_rows", "steps")
+"""Fields of a sample's cost."""
 
 
-@dataclass(frozen=True, slots=True)
-class TokenCost:
-    """Per token of the answer. Random weights hardly ever propose the same candidate twice, and the runtime forwards
-    equal candidates once: a real model costs this much or less."""
-
-    forwards: float
-    """Canvases through the trunk."""
-    positions: float
-    """Positions through the trunk."""
-    head_rows: float
-    """Positions through the LM head."""
-
-
-class _Enough(Exception):
-    pass
+def cost_per_token(samples: Sequence[Record], clean: Sequence[Record] = ()) -> dict[str, Any]:
+    """Means over samples with intervals, and their ratio to clean decoding when there are clean samples."""
+    found: dict[str, Any] = {"tokens": int(_table(samples)[:, -1].sum()) if samples else 0}
+    if not found["tokens"]:
+        return found
+    own, reference = _table(samples), _table(clean) if clean else None
+    for column, name in enumerate(COUNTED):
+        found[name] = bootstrapped(_ratio, own[:, [column, -1]])
+        if reference is not None and reference[:, column].any():
+            pairs = own[:, [column, -1]], reference[:, [column, -1]]
+            found[f"{name}_ratio"] = bootstrapped(lambda a, b: _ratio(a) / _ratio(b), *pairs)
+    return found
 
 
-def count_cost(plan: RunPlan, attention: Attention, shift: int) -> TokenCost:
-    """Decode the first tokens of an answer of the planned length under the planned scheme."""
-    stand_in = TinyBackbone(TinyConfig.model_validate({"shift": shift}))
-    stand_in.attention = attention
-    decoding = plan.decoding
-    context = SchemeContext(
-        stand_in.codec,
-        SecretKey.generate() if plan.scheme.info.key_use == "secret" else None,
-        lambda _: _encoder(plan),
-        decoding.block_length,
-        decoding.max_new_tokens,
-    )
-    entry = plan.scheme.entry
-    scheme = load_attribute(entry.info.factory, entry.plugin)(plan.scheme.settings, context)
-    hooks = RunHooks(scheme, entry.plugin, codec=stand_in.codec)
-    hooks.require("decode_step", "generate")
-    engine = make_engine(stand_in, decoding)
-    filled = 0
-
-    def counted(step: Step) -> Commit:
-        nonlocal filled
-        filled = len(step.rows[0].generated) - len(step.rows[0].masked)
-        if filled >= COUNTED_TOKENS:
-            raise _Enough
-        return hooks.decode_step(step)
-
-    sample = Sample("cost", " ".join(["w7"] * PROMPT_TOKENS))
-    with suppress(_Enough):
-        done = list(decode([sample], engine, decoding, counted, hooks.begin, batch_size=1))
-        filled = len(done[0].token_ids)
-    counters = engine.counters
-    return TokenCost(counters.forward_rows / filled, counters.forward_tokens / filled, counters.head_rows / filled)
+def _table(samples: Sequence[Record]) -> npt.NDArray[np.float64]:
+    """[samples, counted + 1]: the counts, and behind them the generated tokens."""
+    rows = [[sample["cost"][name] for name in COUNTED] + [len(sample["token_ids"])] for sample in samples]
+    return np.array(rows, dtype=np.float64)
 
 
-def _encoder(plan: RunPlan) -> Encoder:
-    """How many forwards there are does not depend on what the encoder knows, only on the width it promises."""
-    encoder = ToyEncoder()
-    encoder.dimension = getattr(plan.scheme.settings, "dimension", None) or encoder.dimension
-    return encoder
+def _ratio(rows: npt.NDArray[np.float64]) -> float:
+    return float(rows[:, 0].sum() / max(1.0, rows[:, 1].sum()))
+
+
+def seconds_per_token(folder: Path) -> Mapping[str, Any] | None:
+    """Decoding time over all invocations of a run, from timings.jsonl; None when nothing was timed.
+
+    Not part of metrics.json, which is the same wherever and however often it is computed.
+    """
+    seconds, tokens, last = 0.0, 0, 0.0
+    batch_sizes, threads = set[int](), set[int]()
+    for record in JsonlFile(folder / "timings.jsonl").read():
+        if record["event"] == "invocation":
+            seconds, last = seconds + last, 0.0  # the clock of each invocation starts at zero
+            batch_sizes.add(record["batch_size"])
+            threads.add(record["threads"])
+        elif record["event"] == "sample":
+            last, tokens = max(last, record["at"]), tokens + record["tokens"]
+    seconds += last
+    if not tokens:
+        return None
+    return {
+        "seconds_per_token": seconds / tokens,
+        "tokens": tokens,
+        "batch_sizes": sorted(batch_sizes),
+        "threads": sorted(threads),
+    }

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wmbench import __version__
 from wmbench.bench.derived import digest
 from wmbench.bench.plan import RunPlan
 from wmbench.config import Settings
 from wmbench.detection import Calibration
 from wmbench.errors import CalibrationError
 from wmbench.keys import SecretKey
+from wmbench.normalise import RULE, normalise
 from wmbench.run_hooks import RunHooks
 from wmbench.types import Features, TextCodec, TextContext, Verdict, Views
 
@@ -39,25 +41,46 @@ class Detector:
         """False for schemes that mark nothing, or cannot be detected."""
         return "score" in self.hooks.implemented
 
+    @property
+    def normalises(self) -> bool:
+        return self.plan.config.normalise
+
+    def as_scored(self, text: str) -> str:
+        """The text that is tokenised: as it is, or with the noise that a reader does not see undone."""
+        return normalise(text) if self.normalises else text
+
     @cached_property
     def features_identity(self) -> Settings:
         """What the features depend on; schemes that score token ids share theirs."""
+        normalised = {"normalise": RULE} if self.normalises else {}
         if "features" not in self.hooks.implemented:
-            return {"features": "token ids", "codec": self.codec.fingerprint}
+            return {"features": "token ids", "codec": self.codec.fingerprint, **normalised}
         plan, settings = self.plan, self.plan.scheme.dump()
         encoder = settings.get("encoder")  # by convention; weights may change behind a name
-        return {
-            "scheme": self.identity,
+        identity = {
             "plugin": str(plan.scheme.entry.plugin),
             "codec": self.codec.fingerprint,
             "encoder": self._builder.encoder(encoder).fingerprint if isinstance(encoder, str) else None,
-            "decoding": [plan.decoding.block_length, plan.decoding.max_new_tokens],
+            **normalised,
         }
+        # A config may name what its features depend on; settings of marking alone then share the features. Schemes
+        # whose features are made by the same code of wmbench share them, too: they name it as their family.
+        declared = getattr(plan.scheme.settings, "feature_settings", None)
+        if declared is not None:
+            family = getattr(plan.scheme.settings, "feature_family", None)
+            owner = (
+                {"plugin": f"wmbench {__version__}", "scheme": family} if family else {"scheme": plan.scheme.info.name}
+            )
+            return {**identity, **owner, "settings": dict(declared)}
+        decoding = [plan.decoding.block_length, plan.decoding.max_new_tokens]
+        return {**identity, "scheme": self.identity, "decoding": decoding}
 
     @property
     def identity(self) -> Settings:
-        scheme = self.plan.scheme
-        return {"name": scheme.info.name, "alg_id": scheme.info.alg_id, "settings": scheme.dump()}
+        """What scores depend on besides the key: settings that only concern decoding are left out."""
+        info = self.plan.scheme.info
+        settings = self.plan.scheme_settings(without=info.decoding_only)
+        return {"name": info.name, "alg_id": info.alg_id, "settings": settings}
 
     @property
     def features_digest(self) -> str:
@@ -66,7 +89,8 @@ class Detector:
     def features(self, texts: Sequence[str]) -> Iterator[Features]:
         """In chunks, for texts that do not fit into memory at once."""
         for at in range(0, len(texts), _TEXTS_PER_CALL):
-            yield self.hooks.features(texts[at : at + _TEXTS_PER_CALL], TextContext())
+            part = [self.as_scored(text) for text in texts[at : at + _TEXTS_PER_CALL]]
+            yield self.hooks.features(part, TextContext())
 
     def score(self, features: Features, key: SecretKey | None, *, evidence: bool = False) -> Views:
         return self.hooks.score(features, key, TextContext(evidence=evidence))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 
 from wmbench.bench.stages.base import Run
 from wmbench.run_hooks import RunHooks
@@ -13,6 +15,8 @@ from wmbench.types import Commit
 
 _MEASURED_STEPS = 8
 _MEASURED_SECONDS = 20.0
+_PROBES = 32
+"""Null texts whose features are timed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,42 @@ def planned_steps(decoding: Decoding) -> int:
     return -(-decoding.max_new_tokens // (decoding.tokens_per_step or 1))
 
 
+def total_minutes(runs: Sequence[Run], workers: int = 1) -> str:
+    """A sentence on how long all runs will take: decoding, and the features of null texts. One run per scheme and
+    backbone is measured and stands for its other data sets; attacks and metrics are not counted."""
+    decoding = features = 0.0
+    kinds: dict[tuple[str, str], Estimate] = {}
+    texts: dict[str, float] = {}
+    for run in runs:
+        left = run.wanted - len(run.store.samples.read())
+        kind = run.plan.scheme.label, run.plan.backbone.label
+        if left > 0:
+            if kind not in kinds:
+                kinds[kind] = estimate(run)
+            decoding += kinds[kind].minutes / kinds[kind].samples * left
+        if run.detector is not None and run.detector.features_digest not in texts:
+            texts[run.detector.features_digest] = minutes = _feature_minutes(run)
+            features += minutes
+    total = decoding / workers + features
+    return f"about {total:.0f} minutes on this machine ({decoding / workers:.0f} decoding, {features:.0f} null texts)"
+
+
+def _feature_minutes(run: Run) -> float:
+    """Of the null texts whose features are not there yet."""
+    assert run.detector is not None
+    needed = sum(
+        size
+        for spec in run.nulls
+        for side, size in spec.sizes.items()
+        if not run.library.has_features(spec, side, run.detector)
+    )
+    probes = [null.text for null in islice(run.builder.null_texts(run.nulls[0].source, _PROBES), _PROBES)]
+    begun = time.perf_counter()
+    for _ in run.detector.features(probes):
+        pass
+    return (time.perf_counter() - begun) / len(probes) * needed / 60 if probes else 0.0
+
+
 def estimate(run: Run) -> Estimate:
     """Time a few steps of one batch under the real scheme; nothing is written."""
     from wmbench.runtime.loop import decode, make_engine
@@ -77,9 +117,9 @@ def estimate(run: Run) -> Estimate:
     with suppress(_Enough):
         list(decode(batch, engine, plan.decoding, counted, hooks.begin, seed=plan.config.seed, batch_size=len(batch)))
     seconds = time.perf_counter() - begun
-    needed = planned_steps(plan.decoding) * len(run.samples)
+    needed = planned_steps(plan.decoding) * run.wanted
     return Estimate(
-        len(run.samples),
+        run.wanted,
         planned_steps(plan.decoding),
         engine.counters.forward_rows / row_steps * needed,
         seconds / row_steps * needed / 60,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from wmbench.detection import Interval, auc, bootstrap, clopper_pearson, operating_point, tpr_at_fpr
+from wmbench.detection import Interval, bootstrap, bootstrap_roc, clopper_pearson, operating_point
 
 Floats = npt.NDArray[np.float64]
 FPR_TARGETS: Final = (0.005, 0.01, 0.05)
@@ -46,6 +46,15 @@ def interval(found: Interval) -> dict[str, Any]:
     }
 
 
+def bootstrapped(metric: Callable[..., float], *samples: npt.ArrayLike, **options: Any) -> dict[str, Any]:
+    """A percentile interval, always with the same draws: equal numbers give equal files."""
+    return interval(bootstrap(metric, *samples, seed=_SEED, resamples=_RESAMPLES, **options))
+
+
+def mean(values: npt.NDArray[np.float64]) -> float:
+    return float(np.mean(values))
+
+
 def rate(hits: npt.NDArray[np.bool_]) -> dict[str, Any]:
     return interval(clopper_pearson(int(hits.sum()), len(hits)))
 
@@ -58,16 +67,18 @@ def detection(positives: Judged, negatives: Judged, unresolved: Collection[str] 
     At a target that the calibration cannot resolve, a rate of zero would say nothing about the scheme: it is None.
     """
     at: dict[str, Any] = {}
+    curve = bootstrap_roc(positives.score, negatives.score, FPR_TARGETS, seed=_SEED, resamples=_RESAMPLES)
     for target in FPR_TARGETS:
         point = operating_point(positives.score, negatives.score, target)
         is_blind = target_name(target) in unresolved
         by_threshold = {**rate(positives.score > point.threshold), "threshold": _finite(point.threshold)}
         at[target_name(target)] = {
             "threshold": None if is_blind and not point.tpr else {**by_threshold, "fpr": point.fpr},
-            "interpolated": tpr_at_fpr(positives.score, negatives.score, target, "interpolated"),
+            "interpolated": curve.tpr[target].estimate,
+            "interpolated_interval": interval(curve.tpr[target]),
             "split": None if is_blind else rate(positives.p <= target),
         }
-    return {"n": len(positives), "auc": auc_interval(positives, negatives), "tpr": at}
+    return {"n": len(positives), "auc": interval(curve.auc), "tpr": at}
 
 
 def false_positives(negatives: Judged, unresolved: Collection[str] = ()) -> dict[str, Any]:
@@ -77,13 +88,50 @@ def false_positives(negatives: Judged, unresolved: Collection[str] = ()) -> dict
 
 
 def auc_interval(positives: Judged, negatives: Judged) -> dict[str, Any]:
-    return interval(bootstrap(auc, positives.score, negatives.score, seed=_SEED, resamples=_RESAMPLES))
+    return interval(bootstrap_roc(positives.score, negatives.score, (), seed=_SEED, resamples=_RESAMPLES).auc)
 
 
 def over_keys(values: Sequence[float]) -> dict[str, Any]:
     """The mean over keys; the key is the resampling unit, since one key moves all texts together."""
-    found = interval(bootstrap(lambda drawn: float(np.mean(drawn)), list(values), seed=_SEED, resamples=_RESAMPLES))
-    return {**found, "per_key": list(values), "unit": "key"}
+    return {**bootstrapped(mean, list(values)), "per_key": list(values), "unit": "key"}
+
+
+def false_positives_over_keys(p: Floats, unresolved: Collection[str] = ()) -> dict[str, Any]:
+    """Of p-values [keys, texts]: the FPR at every target, averaged over keys."""
+    rates = {target_name(t): over_keys(np.mean(p <= t, axis=1).tolist()) for t in FPR_TARGETS}
+    return {t: None if t in unresolved else found for t, found in rates.items()}
+
+
+def tokens_to_detect(p_values: Sequence[Mapping[str, float]], alpha: float) -> dict[str, Any] | None:
+    """From p by number of tokens, per sample: the median of the fewest tokens with p <= alpha, and the rate at each.
+
+    A sample that is never detected counts as longer than all lengths. The median is None when half of them are.
+    """
+    lengths = sorted({int(n) for found in p_values for n in found})
+    if not lengths:
+        return None
+    beyond = lengths[-1] + 1.0
+    needed = np.array(
+        [min((float(n) for n in lengths if found.get(str(n), 1.0) <= alpha), default=beyond) for found in p_values]
+    )
+    median = bootstrapped(_lower_median, needed)
+    if median["estimate"] == beyond:
+        summary: dict[str, Any] = {
+            "estimate": None,
+            "why": f"half of the texts are not detected after {lengths[-1]} tokens",
+        }
+    else:
+        summary = {**median, "high": min(median["high"], float(lengths[-1])), "censored": median["high"] == beyond}
+    at = {}
+    for n in lengths:
+        known = np.array([found[str(n)] for found in p_values if str(n) in found])
+        at[str(n)] = rate(known <= alpha)
+    return {**summary, "alpha": alpha, "never": rate(needed == beyond), "detected_after": at}
+
+
+def _lower_median(values: Floats) -> float:
+    """A value that occurs, so that a length beyond all lengths is not averaged with one that was measured."""
+    return float(np.sort(values)[(len(values) - 1) // 2])
 
 
 def _finite(threshold: float) -> float | None:

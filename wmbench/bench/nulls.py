@@ -2,7 +2,9 @@
 
 runs/.cache/nulls/<null set>_<hash>/
   texts.jsonl                    calibration and held-out texts, each with its side and length
-  features/<hash>/<side>.*.npy   packed once for every scheme that computes the same features; key-free
+  attacked/<attack>_<hash>.jsonl held-out texts after an attack
+  features/<hash>/<part>.*.npy   packed once for every scheme that computes the same features; key-free
+  scores/<hash>/<part>.npz       raw scores under one scheme and key, shared by all prompt datasets
 
 It is a cache: deleted files are computed again, to the same bytes.
 """
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -19,6 +22,8 @@ from typing import TYPE_CHECKING, Final
 
 from filelock import FileLock
 
+from wmbench.bench.attack_files import attack_batch, attack_into
+from wmbench.bench.attack_plan import AttackChain
 from wmbench.bench.derived import digest, file_digest
 from wmbench.bench.disk import make_folder, pretty_json, write_atomic
 from wmbench.bench.jsonl import JsonlFile, Record
@@ -27,8 +32,10 @@ from wmbench.bench.plan import Resolved, RunPlan
 from wmbench.bench.split import SIDES, Picked, Picker, Side
 from wmbench.bench.textset import TextSet
 from wmbench.config import Settings
-from wmbench.errors import ConfigError
-from wmbench.types import DatasetInfo, Features, TextCodec
+from wmbench.detection.archive import read_archive, write_archive
+from wmbench.errors import ConfigError, IntegrityError
+from wmbench.keys import SecretKey
+from wmbench.types import AttackInput, BackboneEntry, DatasetInfo, Features, TextCodec, Views
 
 if TYPE_CHECKING:
     from wmbench.bench.build import Builder
@@ -113,17 +120,58 @@ class NullLibrary:
             self._texts[spec.digest] = {side: TextSet.of(side, _of_side(records, side)) for side in SIDES}
         return self._texts[spec.digest]
 
-    def features(self, spec: NullSpec, side: Side, detector: Detector) -> Features:
-        texts = self.texts(spec)[side]
+    def attacked(
+        self, spec: NullSpec, attack: AttackChain, backbone: Resolved[BackboneEntry], count: int, seed: int
+    ) -> TextSet:
+        """The first `count` held-out texts after an attack, made when they are not there yet; failed ones left out.
+        `backbone` is the run's own, which some attacks use."""
+        heldout = self.texts(spec)["heldout"].first(count)
+        name = f"{attack.label}_{digest([attack.describe(), backbone.describe(), seed])[:10]}"
+        file = JsonlFile(self.folder(spec) / "attacked" / f"{name}.jsonl")
+        make_folder(file.path.parent)
+        with FileLock(file.path.with_suffix(".lock")):
+            done = {record["id"] for record in file.read(repair=True)}
+            missing = [AttackInput(i, text) for i, text in heldout if i not in done]
+            if missing:
+                self._note(f"attacking {len(missing):,} null texts ({spec.label}, {attack.label})")
+                attack_into(file, missing, attack_batch(attack, self._builder, backbone, spec.codec, seed))
+        results = {record["id"]: record for record in file.read() if record["text"] is not None}
+        return TextSet.of(f"attacked-{name}-{count}", (results[i] for i in heldout.ids if i in results))
+
+    def cut(self, spec: NullSpec, tokens: int) -> TextSet:
+        """The calibration texts, each cut to its first tokens."""
+        return self.texts(spec)["calibration"].cut(tokens, spec.codec)
+
+    def features(self, spec: NullSpec, texts: TextSet, detector: Detector) -> Features:
+        """Of a part of the null set. Key-free, so computed once for all keys, data sets and settings of marking."""
         folder = self.folder(spec) / "features" / detector.features_digest[:10]
         make_folder(folder)
-        with FileLock(folder / ".lock"):
-            done = folder / f"{side}.json"  # written last
-            if not done.exists() or not all((folder / file).exists() for file in packed_files(side)):
-                self._note(f"computing features of {len(texts):,} null texts ({spec.label}, {side})")
-                write_packed(folder, side, detector.features(texts.texts))
-                write_atomic(done, pretty_json({"texts": texts.digest, "features": detector.features_identity}))
-        return read_packed(folder, side)
+        with FileLock(folder / f".{texts.name}.lock"):
+            done = folder / f"{texts.name}.json"  # written last
+            made_of = pretty_json({"texts": texts.digest, "features": detector.features_identity})
+            if not _holds(done, made_of) or not all((folder / file).exists() for file in packed_files(texts.name)):
+                self._note(f"computing features of {len(texts):,} null texts ({spec.label}, {texts.name})")
+                write_packed(folder, texts.name, detector.features(texts.texts))
+                write_atomic(done, made_of)
+        return read_packed(folder, texts.name)
+
+    def has_features(self, spec: NullSpec, side: Side, detector: Detector) -> bool:
+        """Whether they have been computed before; a guess for estimates, without reading anything."""
+        return (self.folder(spec) / "features" / detector.features_digest[:10] / f"{side}.json").exists()
+
+    def scores(self, spec: NullSpec, texts: TextSet, detector: Detector, key: SecretKey | None) -> Views:
+        """Raw scores of a part of the null set under a key: the same for every data set, so computed once."""
+        made_of = digest([texts.digest, detector.features_identity, detector.identity, key.id if key else None])
+        path = self.folder(spec) / "scores" / made_of[:10] / f"{texts.name}.npz"
+        make_folder(path.parent)
+        with FileLock(path.with_suffix(".lock")):
+            with suppress(ConfigError, IntegrityError):  # it is not there, or damaged
+                arrays, metadata = read_archive(path)
+                if metadata.get("made_of") == made_of:
+                    return Views(tuple(metadata["views"]), arrays["scores"])
+            views = detector.score(self.features(spec, texts, detector), key)
+            write_archive(path, {"scores": views.scores}, {"made_of": made_of, "views": views.names})
+        return views
 
     def _draw(self, spec: NullSpec) -> list[Record]:
         self._note(f"drawing {sum(spec.sizes.values()):,} null texts of {'-'.join(map(str, spec.lengths))} tokens")
@@ -174,3 +222,7 @@ def _is_intact(path: Path) -> bool:
     except (OSError, ValueError, KeyError, TypeError):
         return False
     return bool(file_digest(path) == expected)
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    return path.exists() and path.read_bytes() == content

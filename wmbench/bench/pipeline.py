@@ -7,7 +7,7 @@ resumes after any interruption, and says "already complete" when nothing is miss
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,13 +27,16 @@ from wmbench.bench.stages.decode import DecodeStage
 from wmbench.bench.stages.detect import DetectStage
 from wmbench.bench.stages.features import FeaturesStage
 from wmbench.bench.stages.filter import FilterStage, drop_counts
+from wmbench.bench.stages.lengths import LengthsStage
 from wmbench.bench.stages.metrics import FILE as METRICS
 from wmbench.bench.stages.metrics import MetricsStage
 from wmbench.bench.stages.prompts import PromptsStage
+from wmbench.bench.stages.quality import QualityStage
 from wmbench.bench.stages.score import ScoreStage
 from wmbench.bench.store import Owner, RunStore
+from wmbench.bench.workers import Executor
 from wmbench.config import Settings
-from wmbench.errors import IntegrityError, Interrupted, PluginError, WmbenchError
+from wmbench.errors import ConfigError, IntegrityError, Interrupted, PluginError, WmbenchError
 from wmbench.observers import ProgressObserver
 
 STAGES: tuple[Stage, ...] = (
@@ -41,10 +44,12 @@ STAGES: tuple[Stage, ...] = (
     DecodeStage(),
     FilterStage(),
     AttackStage(),
+    QualityStage(),
     FeaturesStage(),
     ScoreStage(),
     CalibrateStage(),
     DetectStage(),
+    LengthsStage(),
     ControlsStage(),
     MetricsStage(),
 )
@@ -79,6 +84,8 @@ def prepare(
     trace: bool = False,
     note: Callable[[str], None] = lambda _: None,
     clean: Run | None = None,
+    number: int = 0,
+    executor: Executor | None = None,
 ) -> Run:
     """Load what identifies the run (prompts, key, model), find its folder, and refuse a level it could not decide."""
     samples = builder.prompts(plan)
@@ -92,7 +99,10 @@ def prepare(
         key_id=key.id if key else None,
     )
     store = RunStore(plan.folder(identity))
-    run = Run(plan, builder, store, identity, samples, key, backbone, progress, tuple(observers), trace, note, clean)
+    run = Run(
+        plan, builder, store, identity, samples, key, backbone, progress, tuple(observers), trace, note,
+        clean, number, executor,
+    )  # fmt: skip
     with suppress(PluginError):  # a scheme that cannot score fails by itself, without the others
         if run.detector is not None:
             run.detector.require_level(key, plan.config.calibration_texts, plan.config.alpha)
@@ -101,19 +111,31 @@ def prepare(
 
 def prepare_all(plans: Sequence[RunPlan], builder: Builder, **options: Any) -> list[Run]:
     """All runs of a comparison, in their order; each knows the control on its prompts."""
-    controls: dict[str, Run] = {}
+    controls: dict[tuple[str, str], Run] = {}
     runs: dict[int, Run] = {}
     for number, plan in sorted(enumerate(plans), key=lambda pair: not pair[1].is_control):
-        clean = None if plan.is_control else controls.get(plan.dataset.label)
-        runs[number] = prepare(plan, builder, **options, clean=clean)
+        origin = plan.backbone.label, plan.dataset.label
+        clean = None if plan.is_control else controls.get(origin)
+        runs[number] = prepare(plan, builder, **options, clean=clean, number=number)
         if plan.is_control:
-            controls.setdefault(plan.dataset.label, runs[number])
+            controls.setdefault(origin, runs[number])
     return [runs[number] for number in range(len(plans))]
 
 
 def execution_order(runs: Sequence[Run]) -> list[Run]:
     """Controls first: their clean texts are null texts to the others."""
     return sorted(runs, key=lambda run: not run.plan.is_control)
+
+
+def execute_all(runs: Sequence[Run]) -> Iterator[tuple[Run, Outcome | WmbenchError]]:
+    """Every run with its end, controls first. One that fails leaves the others alone; the only one raises."""
+    for run in execution_order(runs):
+        try:
+            yield run, execute(run)
+        except (PluginError, ConfigError, IntegrityError) as error:
+            if len(runs) == 1:
+                raise
+            yield run, error
 
 
 def execute(run: Run, stages: Sequence[Stage] = STAGES) -> Outcome:
@@ -168,8 +190,9 @@ def _document(run: Run) -> Settings:
         "scheme": {
             **plan.scheme.describe(),
             "alg_id": plan.scheme.info.alg_id,
-            "key_use": plan.scheme.info.key_use,
+            "key_use": plan.key_use,
             "status": plan.scheme.info.status,
+            "approximations": plan.approximations,
         },
         "attacks": {attack.label: attack.describe() for attack in plan.attacks},
         "versions": versions(plan.plugins),

@@ -1,31 +1,29 @@
 """From names to runs: looks up what the configuration names, checks every setting, and gives each run its identity.
 
-One run is one scheme on one prompt dataset. Its folder is named by a hash over everything that determines its texts,
-so the same command finds its own work again. Filters, attacks, null texts and alpha are not part of it: they have files
-of their own in the folder, so that changing them decodes nothing again.
+One run is one scheme, one backbone, one prompt dataset. Its folder is named by a hash over what determines its texts,
+so the same command finds its own work again. Filters, attacks, null texts, alpha and settings that only the detector
+reads are not part of it: they have files of their own in the folder, so that changing them decodes nothing again.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal
 
-from pydantic import BaseModel
-
+from wmbench.bench.attack_plan import AttackChain, resolve_attacks
+from wmbench.bench.draws import PROMPTS_PER_TEXT
 from wmbench.bench.filters import FilterSettings
-from wmbench.config import ALL, LOCAL, Choice, RunConfig, Settings, merged, validated
+from wmbench.bench.resolved import Resolved as Resolved
+from wmbench.bench.resolved import settings_of, slug
+from wmbench.bench.resolved import spec_hash as spec_hash
+from wmbench.config import ALL, Choice, RunConfig, Settings, merged, validated
 from wmbench.errors import ConfigError
-from wmbench.host import Entry, Host, PluginRecord, Registry, load_attribute
+from wmbench.host import Host, PluginRecord, Registry
 from wmbench.runtime.backbones.hf.directory import Checkpoint, looks_like_a_path
 from wmbench.runtime.settings import Decoding
-from wmbench.types import AttackInfo, BackboneEntry, DatasetInfo, Registered, SchemeInfo
-
-Info = TypeVar("Info", bound=Registered)
+from wmbench.types import BackboneEntry, DatasetInfo, KeyUse, SchemeInfo
 
 PREFERRED_BACKBONES = ("mini", "tiny")
 PREFERRED_DATASETS = ("finance", "toy")
@@ -33,30 +31,6 @@ PREFERRED_NULLS = ("lab",)
 """What is used when nothing is named: the first one that is installed."""
 LONGEST_NULL = 300
 """Tokens of the paper's answers and of its longest null texts."""
-
-
-@dataclass(frozen=True)
-class Resolved(Generic[Info]):
-    """A registered thing with its checked settings."""
-
-    entry: Entry[Info]
-    settings: BaseModel | None
-    """None when it has none."""
-    label: str
-    """Names it in folders and files."""
-    argument: str = ""
-
-    @property
-    def info(self) -> Info:
-        return self.entry.info
-
-    def dump(self) -> Settings:
-        return self.settings.model_dump(mode="json") if self.settings else {}
-
-    def describe(self) -> Settings:
-        """For run.json and plans."""
-        plugin = self.entry.plugin
-        return {"name": self.info.name, "settings": self.dump(), "plugin": str(plugin)}
 
 
 @dataclass(frozen=True)
@@ -68,15 +42,22 @@ class RunPlan:
     backbone: Resolved[BackboneEntry]
     dataset: Resolved[DatasetInfo]
     decoding: Decoding
-    attacks: tuple[Resolved[AttackInfo], ...]
+    attacks: tuple[AttackChain, ...]
     filters: FilterSettings
     nulls: tuple[Resolved[DatasetInfo], ...]
     """The first one calibrates; false positives are measured on all."""
 
     @property
+    def key_use(self) -> KeyUse:
+        """What the scheme does with the key as it is configured: `prf: official` puts a published constant in its
+        place. A configuration says so by a property of this name; otherwise the scheme's own declaration counts."""
+        found: KeyUse = getattr(self.scheme.settings, "key_use", self.scheme.info.key_use)
+        return found
+
+    @property
     def is_control(self) -> bool:
         """Its texts are unmarked: they are null texts to the other schemes."""
-        return self.scheme.info.key_use == "none"
+        return self.key_use == "none"
 
     @property
     def null_lengths(self) -> tuple[int, int]:
@@ -85,14 +66,30 @@ class RunPlan:
         return max(1, most // 2), most
 
     @property
+    def prompt_limit(self) -> int | None:
+        """Prompts that may be answered; None: all of the dataset."""
+        samples = self.config.samples
+        return samples * PROMPTS_PER_TEXT if samples is not None and self.config.top_up else samples
+
+    @property
     def plugins(self) -> list[PluginRecord]:
         """Every plugin that has a part in the run."""
-        chosen: list[Resolved[Any]] = [self.scheme, self.backbone, self.dataset, *self.attacks]
+        chosen: list[Resolved[Any]] = [self.scheme, self.backbone, self.dataset]
+        chosen += [step for attack in self.attacks for step in attack.steps]
         return sorted({thing.entry.plugin for thing in chosen}, key=lambda plugin: plugin.name)
 
     @property
     def title(self) -> str:
         return f"{self.scheme.label} on {self.backbone.label}, prompts {self.dataset.label}"
+
+    def scheme_settings(self, without: Collection[str]) -> Settings:
+        return {name: value for name, value in self.scheme.dump().items() if name not in without}
+
+    @property
+    def approximations(self) -> Settings:
+        """Approximate options of the scheme that are on. By default none is."""
+        settings = self.scheme.dump()
+        return {name: settings[name] for name in sorted(self.scheme.info.approximate) if settings.get(name)}
 
     def identity(self, *, backbone: str, codec: str, prompts: str, key_id: str | None) -> Settings:
         """Everything that determines the texts of the run; the arguments are fingerprints."""
@@ -100,7 +97,7 @@ class RunPlan:
             "scheme": {
                 "name": self.scheme.info.name,
                 "alg_id": self.scheme.info.alg_id,
-                "settings": self.scheme.dump(),
+                "settings": self.scheme_settings(without=self.scheme.info.detection_only),
             },
             "backbone": {"name": self.backbone.info.name, "settings": self.backbone.dump(), "fingerprint": backbone},
             "codec": codec,
@@ -108,6 +105,7 @@ class RunPlan:
             "decoding": self.decoding.model_dump(mode="json"),
             "seed": self.config.seed,
             "key_id": key_id,
+            **({"retries": self.config.retries} if self.config.retries else {}),
         }
 
     def folder(self, identity: Mapping[str, Any]) -> Path:
@@ -120,6 +118,8 @@ class RunPlan:
             "backbone": self.backbone.describe(),
             "dataset": self.dataset.label,
             "samples": self.config.samples,
+            "top_up": self.config.top_up,
+            "retries": self.config.retries,
             "decoding": self.decoding.model_dump(mode="json"),
             "attacks": {attack.label: attack.describe() for attack in self.attacks},
             "seed": self.config.seed,
@@ -134,48 +134,52 @@ class RunPlan:
         }
 
 
-def spec_hash(identity: Mapping[str, Any]) -> str:
-    try:
-        canonical = json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    except ValueError as error:
-        raise ConfigError("a setting is not a finite number", why=str(error)) from error
-    return hashlib.sha256(canonical.encode()).hexdigest()[:10]
-
-
 def resolve_runs(config: RunConfig, host: Host) -> list[RunPlan]:
-    """One plan per scheme and dataset, in the order they were named."""
+    """One plan per backbone, scheme and dataset, in the order they were named."""
     if not config.schemes:
         raise ConfigError(
             "no scheme is chosen", why=f"known: {', '.join(host.schemes) or 'none'}", hint="add --scheme <name>"
         )
-    backbone = _backbone(config, host)
-    datasets = [_dataset(name, host) for name in config.datasets or [_preferred(PREFERRED_DATASETS, host.datasets)]]
+    backbones = [_backbone(choice, host) for choice in config.backbones or [_default_backbone(host)]]
+    prompts = config.datasets or [_preferred(PREFERRED_DATASETS, host.datasets)]
+    datasets = [resolve_dataset(name, host) for name in prompts]
     nulls = tuple(resolve_nulls(config, host))
-    chosen_attacks = _expanded(config.attacks, host.attacks, _local_attacks(host, backbone))
-    attacks = tuple(_attack(choice, host) for choice in chosen_attacks)
-    _refuse_twice("attack", (attack.label for attack in attacks))
+    _refuse_twice("backbone", (backbone.label for backbone in backbones))
     _refuse_twice("dataset", (dataset.label for dataset in datasets))
     _refuse_twice("null set", (null.label for null in nulls))
     runs = []
-    for choice in _expanded(config.schemes, host.schemes):
-        entry, _ = host.schemes.resolve(choice.name)
-        for dataset in datasets:
-            published = _published(entry.info, backbone, dataset)
-            below = {name: value for name, value in published.items() if name != "decoding"}
-            scheme = Resolved(entry, _settings(entry, "scheme", merged(below, choice.params)), slug(choice.name))
-            decoding = _decoding(backbone.info.decoding, published.get("decoding", {}), config.decoding)
-            filters = _filters(config, decoding)
-            runs.append(RunPlan(config, scheme, backbone, dataset, decoding, attacks, filters, nulls))
+    for backbone in backbones:
+        attacks = resolve_attacks(config.attacks, host, backbone.info.name)
+        for choice in _expanded(config.schemes, host.schemes):
+            for dataset in datasets:
+                runs.append(_run(config, choice, backbone, dataset, attacks, nulls, host))
     return runs
 
 
-def _expanded(choices: Iterable[Choice], registry: Registry[Any], local: Iterable[str] = ()) -> list[Choice]:
-    """`all` and `local` become names; what is also named by itself keeps its own settings."""
+def _run(
+    config: RunConfig,
+    choice: Choice,
+    backbone: Resolved[BackboneEntry],
+    dataset: Resolved[DatasetInfo],
+    attacks: tuple[AttackChain, ...],
+    nulls: tuple[Resolved[DatasetInfo], ...],
+    host: Host,
+) -> RunPlan:
+    """One scheme with its published settings for this backbone and dataset, below the user's own."""
+    entry, _ = host.schemes.resolve(choice.name)
+    published = _published(entry.info, backbone, dataset)
+    below = {name: value for name, value in published.items() if name != "decoding"}
+    scheme = Resolved(entry, settings_of(entry, "scheme", merged(below, choice.params)), slug(choice.name))
+    decoding = _decoding(backbone.info.decoding, published.get("decoding", {}), config.decoding)
+    return RunPlan(config, scheme, backbone, dataset, decoding, attacks, _filters(config, decoding), nulls)
+
+
+def _expanded(choices: Iterable[Choice], registry: Registry[Any]) -> list[Choice]:
+    """`all` becomes names; what is also named by itself keeps its own settings."""
     choices = list(choices)
     wanted: list[Choice] = []
     for choice in choices:
-        names = {ALL: list(registry), LOCAL: list(local)}.get(choice.name)
-        wanted += [choice] if names is None else [Choice(name=name) for name in names]
+        wanted += [Choice(name=name) for name in registry] if choice.name == ALL else [choice]
     own = {choice.name for choice in choices}
     seen: set[str] = set()
     result = []
@@ -189,20 +193,16 @@ def _expanded(choices: Iterable[Choice], registry: Registry[Any], local: Iterabl
     return result
 
 
-def _local_attacks(host: Host, backbone: Resolved[BackboneEntry]) -> list[str]:
-    """Free attacks that understand what this backbone writes."""
-    infos = {name: entry.info for name, entry in host.attacks.items()}
-    suited = (name for name, info in infos.items() if not info.backbones or backbone.info.name in info.backbones)
-    return [name for name in suited if infos[name].cost == "local"]
+def _default_backbone(host: Host) -> Choice:
+    return Choice(name=_preferred(PREFERRED_BACKBONES, host.backbones))
 
 
-def _backbone(config: RunConfig, host: Host) -> Resolved[BackboneEntry]:
-    choice = config.backbone or Choice(name=_preferred(PREFERRED_BACKBONES, host.backbones))
+def _backbone(choice: Choice, host: Host) -> Resolved[BackboneEntry]:
     if choice.name not in host.backbones and looks_like_a_path(choice.name):
         return _backbone_in_directory(choice, host)
     entry, argument = host.backbones.resolve(choice.name)
     params = {"argument": argument, **choice.params} if argument else choice.params
-    return Resolved(entry, _settings(entry, "backbone", params), slug(choice.name)[:40], argument)
+    return Resolved(entry, settings_of(entry, "backbone", params), slug(choice.name)[:40], argument)
 
 
 def _backbone_in_directory(choice: Choice, host: Host) -> Resolved[BackboneEntry]:
@@ -220,11 +220,13 @@ def _backbone_in_directory(choice: Choice, host: Host) -> Resolved[BackboneEntry
     entry = fitting[0]
     params = {"path": choice.name, **choice.params}
     label = f"{entry.info.name.rstrip(':')}-{checkpoint.directory.resolve().name}"
-    return Resolved(entry, _settings(entry, "backbone", params), slug(label)[:40])
+    return Resolved(entry, settings_of(entry, "backbone", params), slug(label)[:40])
 
 
 def resolve_nulls(config: RunConfig, host: Host) -> list[Resolved[DatasetInfo]]:
-    return [_dataset(name, host, "nulls") for name in config.nulls or [_preferred(PREFERRED_NULLS, host.datasets)]]
+    return [
+        resolve_dataset(name, host, "nulls") for name in config.nulls or [_preferred(PREFERRED_NULLS, host.datasets)]
+    ]
 
 
 def _filters(config: RunConfig, decoding: Decoding) -> FilterSettings:
@@ -233,7 +235,7 @@ def _filters(config: RunConfig, decoding: Decoding) -> FilterSettings:
     return validated(FilterSettings, {"min_tokens": fewest, **config.filters}, "filters")
 
 
-def _dataset(name: str, host: Host, kind: Literal["prompts", "nulls"] = "prompts") -> Resolved[DatasetInfo]:
+def resolve_dataset(name: str, host: Host, kind: Literal["prompts", "nulls"] = "prompts") -> Resolved[DatasetInfo]:
     entry, argument = host.datasets.resolve(name)
     if entry.info.kind != kind:
         holds, wanted = ("null texts", "prompts") if kind == "prompts" else ("prompts", "null texts")
@@ -242,42 +244,6 @@ def _dataset(name: str, host: Host, kind: Literal["prompts", "nulls"] = "prompts
     # The label names the folder. A long or secret-looking path adds nothing that the hash does not say.
     label = f"{head}-{Path(argument).stem}" if argument else head
     return Resolved(entry, None, slug(label)[:40], argument)
-
-
-def _attack(choice: Choice, host: Host) -> Resolved[AttackInfo]:
-    """`name` or `name:strength`."""
-    name, params = choice.name, dict(choice.params)
-    head, colon, strength = name.partition(":")
-    if colon and head in list(host.attacks):
-        info = host.attacks[head].info
-        if info.strength is None:
-            raise ConfigError(f"attack {head!r} has no strength", why=f"got {name!r}", hint=f"--attack {head}")
-        name, params = head, {info.strength: strength, **params}
-    entry, argument = host.attacks.resolve(name)
-    settings = _settings(entry, "attack", params)
-    return Resolved(entry, settings, _attack_label(entry.info, settings), argument)
-
-
-def _attack_label(info: AttackInfo, settings: BaseModel | None) -> str:
-    """The name; behind it the strength, or a hash, when the settings are not the attack's own."""
-    if settings is None:
-        return slug(info.name)
-    changed = settings.model_dump(mode="json", exclude_defaults=True)
-    if not changed:
-        return slug(info.name)
-    if info.strength is not None and set(changed) == {info.strength}:
-        return slug(f"{info.name}-{changed[info.strength]}")
-    return slug(f"{info.name}-{spec_hash(changed)[:6]}")
-
-
-def _settings(entry: Entry[Any], kind: str, params: Mapping[str, Any]) -> BaseModel | None:
-    info = entry.info
-    if info.config is None:
-        if params:
-            raise ConfigError(f"{kind} {info.name!r} has no settings", why=f"got {', '.join(sorted(params))}")
-        return None
-    model: type[BaseModel] = load_attribute(info.config, entry.plugin)
-    return validated(model, params, f"{kind} {info.name!r}")
 
 
 def _published(scheme: SchemeInfo, backbone: Resolved[Any], dataset: Resolved[Any]) -> Settings:
@@ -313,8 +279,3 @@ def _refuse_twice(kind: str, labels: Iterable[str]) -> None:
                 f"{kind} {label!r} is chosen twice", hint="remove one of them, or give them different settings"
             )
         seen.add(label)
-
-
-def slug(name: str) -> str:
-    """A name that is safe in a file name."""
-    return re.sub(r"[^A-Za-z0-9.]+", "-", name).strip("-.") or "unnamed"

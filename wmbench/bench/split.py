@@ -18,6 +18,8 @@ SIDES: Final[tuple[Side, Side]] = ("calibration", "heldout")
 CALIBRATION_SHARE: Final = 0.7
 """Of all documents. Between the shares that the presets ask for (0.6 to 0.75)."""
 STRATA: Final = 5
+_CROPS: Final = 8
+"""Places that are tried in a text that is too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +36,18 @@ def side_of(null: NullText) -> Side:
 
 
 def fitted(null: NullText, ids: list[int], codec: TextCodec, lengths: tuple[int, int]) -> tuple[NullText, int] | None:
-    """The text and its length; a longer one is cut to a length drawn evenly from the range. None if it does not fit."""
+    """The text and its length; of a longer one a crop at a random place, of a length drawn evenly from the range.
+    None if it is too short, or if every crop that is tried would change a token at its edges."""
     fewest, most = lengths
-    if len(ids) > most:
-        target = fewest + int(_fraction("length", null.id) * (most - fewest + 1))
-        text = codec.decode(ids[:target])
-        if len(codec.encode(text)) != target:  # the cut has changed a token: lengths would not be what they seem
-            return None
-        return replace(null, text=text), target
-    return (null, len(ids)) if len(ids) >= fewest else None
+    if len(ids) <= most:
+        return (null, len(ids)) if len(ids) >= fewest else None
+    target = fewest + int(_fraction("length", null.id) * (most - fewest + 1))
+    for attempt in range(_CROPS):
+        start = int(_fraction(f"start {attempt}", null.id) * (len(ids) - target + 1))
+        text = codec.decode(ids[start : start + target]).strip()
+        if len(codec.encode(text)) == target:
+            return replace(null, text=text), target
+    return None
 
 
 class Picker:

@@ -62,8 +62,10 @@ def _controls(metrics: Metrics) -> Iterable[list[str]]:
     """False positives of each null family stand in the split rows of the table; the wrong keys have an AUC."""
     for number, family in enumerate(metrics["nulls"]):
         name = f"FPR: {family['family']}" + (" held out" if number == 0 else "")
+        if attack := family.get("attack"):
+            name += f", {attack}"
         rates = [_rate(family["fpr"][target_name(target)], 3) for target in FPR_TARGETS]
-        area = metrics["clean_auc"] if family["family"] == "clean" else None
+        area = metrics["clean_auc"] if family["family"] == "clean" and not attack else None
         yield [name, str(family["n"]), *rates, _rate(area, 3) if area else ""]
     wrong = metrics["wrong_keys"]
     if not wrong["n"]:
@@ -88,8 +90,31 @@ def _footnotes(results: Iterable[Metrics]) -> Iterable[str]:
             f"{calibration['nulls']['tokens'][0]}-{calibration['nulls']['tokens'][1]} tokens, "
             f"{calibration['views']} view{'s' if calibration['views'] > 1 else ''}; key {metrics['key_id'] or 'n/a'}"
         )
+        yield f"  {_price(metrics)}"
         for reason in metrics["unresolved"].values():
             yield f"  * {reason['why']}: {reason['hint']}"
+
+
+def _price(metrics: Metrics) -> str:
+    """What the mark costs: forwards, fluency, tokens."""
+    cost, quality, needed = (metrics.get(name) or {} for name in ("cost", "quality", "tokens_to_detect"))
+    parts = []
+    if "forward_rows" in cost:
+        ratio = f" ({cost['forward_rows_ratio']['estimate']:.2f} x clean)" if "forward_rows_ratio" in cost else ""
+        parts.append(f"{cost['forward_rows']['estimate']:.2f} forwards per token{ratio}")
+    if delta := quality.get("delta_log_perplexity"):
+        parts.append(f"log-perplexity {_signed(delta)} against clean ({quality['judge']})")
+    else:
+        parts.append(f"log-perplexity against clean n/a ({quality.get('why', 'not measured')})")
+    if needed and needed["estimate"] is None:
+        parts.append(needed["why"])
+    elif needed:
+        parts.append(f"median {needed['estimate']:.0f} tokens to detect at alpha = {needed['alpha']:g}")
+    return "; ".join(parts)
+
+
+def _signed(found: Metrics) -> str:
+    return f"{found['estimate']:+.3f} [{found['low']:+.3f}, {found['high']:+.3f}]"
 
 
 def _rate(found: Metrics | None, digits: int = 2) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ from wmbench.bench.jsonl import Record
 
 if TYPE_CHECKING:
     from wmbench.bench.stages.base import Run
+    from wmbench.types import TextCodec
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,19 @@ class TextSet:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return zip(self.ids, self.texts, strict=True)
+
+    def first(self, count: int) -> TextSet:
+        return TextSet(self.name, self.ids[:count], self.texts[:count])
+
+    def cut(self, tokens: int, codec: TextCodec) -> TextSet:
+        """The first tokens of every text. A cut inside a word may retokenise to one token more or less."""
+        whole = codec.encode_batch(self.texts)
+        parts = zip(self.texts, whole, strict=True)
+        texts = tuple(codec.decode(ids[:tokens]) if len(ids) > tokens else text for text, ids in parts)
+        return TextSet(f"{self.name}-first-{tokens}", self.ids, texts)
+
     @cached_property
     def digest(self) -> str:
         return digest([self.ids, self.texts])
@@ -43,6 +57,10 @@ def attacked_name(label: str) -> str:
     return f"attacked-{label}"
 
 
+def attacked_clean_name(label: str) -> str:
+    return f"clean-attacked-{label}"
+
+
 def own_sets(run: Run) -> list[TextSet]:
     """What the run itself has made, and the control's clean texts; sets without any text are left out."""
     sets = [TextSet.of(SAMPLES, kept_samples(run))]
@@ -50,6 +68,9 @@ def own_sets(run: Run) -> list[TextSet]:
         sets.append(TextSet.of(attacked_name(attack.label), attacked_texts(run, attack.label)))
     if run.clean is not None:
         sets.append(TextSet.of(CLEAN, kept_samples(run.clean)))
+        for attack in run.plan.attacks if run.plan.config.attacked_nulls else ():
+            texts = attacked_texts(run.clean, attack.label)
+            sets.append(TextSet.of(attacked_clean_name(attack.label), texts))
     return [texts for texts in sets if len(texts)]
 
 

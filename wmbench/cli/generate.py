@@ -51,25 +51,11 @@ def generate(
 
     from wmbench.bench.build import Builder
     from wmbench.bench.prompts import require_room
-    from wmbench.bench.stages.decode import sample_record
-    from wmbench.run_hooks import RunHooks
-    from wmbench.runtime.loop import decode, make_engine
+    from wmbench.bench.stages.decode import answered, sample_record
 
     builder = Builder(invocation.host, note)
-    backbone = builder.backbone(plan.backbone)
-    require_room(samples, backbone, plan.decoding)
-    built = builder.scheme(plan, backbone.codec, builder.key(plan))
-    hooks = RunHooks(built, plan.scheme.entry.plugin, codec=backbone.codec)
-    hooks.require("decode_step", "generate")
-    generations = decode(
-        samples,
-        make_engine(backbone, plan.decoding),
-        plan.decoding,
-        hooks.decode_step,
-        hooks.begin,
-        seed=config.seed,
-        batch_size=config.batch_size,
-    )
+    require_room(samples, builder.backbone(plan.backbone), plan.decoding)
+    generations = answered(plan, builder, builder.key(plan), samples)
     for generation in _in_order(generations, samples):
         click.echo(json.dumps(sample_record(generation)) if as_json else generation.text)
     return 0

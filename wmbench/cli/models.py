@@ -121,7 +121,7 @@ def _checks(backbone: Backbone) -> dict[str, Any]:
 
 
 def _cost(plan: RunPlan, backbone: Backbone) -> dict[str, Any]:
-    from wmbench.bench.cost import PROMPT_TOKENS, count_cost
+    from wmbench.bench.counting import PROMPT_TOKENS, count_cost
     from wmbench.runtime.selfcheck import sizes
 
     cost = count_cost(plan, backbone.attention, backbone.logit_shift)

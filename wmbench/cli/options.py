@@ -15,14 +15,19 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_SCHEME = [
-    click.option(
-        "--backbone",
-        "--model",
-        "backbone",
-        metavar="NAME",
-        help="Diffusion language model, or the directory of one (default: mini, else tiny).",
-    ),
+normalise_option = click.option(
+    "--normalise/--no-normalise",
+    default=None,
+    help="Undo look-alike letters, invisible characters and odd spaces before detection, in null texts too.",
+)
+
+_MODEL_HELP = "Diffusion language model, or the directory of one (default: mini, else tiny)"
+_BACKBONE = click.option("--backbone", "--model", "backbone", metavar="NAME", help=f"{_MODEL_HELP}.")
+_BACKBONES = click.option(
+    "--backbone", "--model", "backbones", metavar="NAME", multiple=True, help=f"{_MODEL_HELP}; may be repeated."
+)
+
+_SETTINGS = [
     click.option(
         "-S",
         "--set",
@@ -48,8 +53,7 @@ _SCHEME = [
     click.option("--config", "config_file", metavar="FILE", help="YAML or TOML file with the same settings."),
 ]
 
-_MODEL = [
-    *_SCHEME,
+_DECODING = [
     click.option("--seed", type=int, help="Seed of all randomness (default: 0)."),
     click.option("--batch-size", type=int, help="Samples decoded side by side (default: 8); never changes a text."),
     click.option("--device", metavar="NAME", help="cpu, cuda, cuda:1, ...; split: all GPUs. Short for -B device=NAME."),
@@ -66,6 +70,7 @@ _NULLS = [
     click.option("--calibration-texts", type=int, help="Null texts that p-values are ranked among (default: 2700)."),
     click.option("--heldout-texts", type=int, help="Null texts that false positives are measured on (default: 1000)."),
     click.option("--alpha", type=float, help="Level at which a text counts as detected (default: 0.01)."),
+    normalise_option,
     click.option("--output", metavar="FOLDER", help="Folder that holds the run folders (default: runs)."),
 ]
 
@@ -78,7 +83,8 @@ _RUN = [
         "attacks",
         metavar="NAME[:STRENGTH]",
         multiple=True,
-        help="Attack; may be repeated; `all` means all, `local` the free ones.",
+        help="Attack; may be repeated; NAME:grid is a strength curve, 'FIRST|SECOND' one attack after the other; "
+        "`all` means all, `local` the free ones.",
     ),
     click.option("--no-attacks", is_flag=True, help="Attack nothing."),
     click.option(
@@ -92,6 +98,10 @@ _RUN = [
         help="Prompts: a registered name, jsonl:PATH or text:PROMPT; may be repeated.",
     ),
     click.option("--samples", type=int, help="Prompts taken from each dataset."),
+    click.option("--top-up", is_flag=True, help="Answer further prompts until --samples texts are kept."),
+    click.option(
+        "--retries", type=int, help="Answer a prompt again, so often, when the filters drop its text (default: 0)."
+    ),
     click.option(
         "-F",
         "--filter-set",
@@ -102,11 +112,26 @@ _RUN = [
     ),
     click.option("--keys", type=int, help="Wrong keys that the controls average over (default: 1)."),
     click.option(
+        "--attacked-nulls",
+        type=int,
+        help="Held-out null texts that are attacked too, for false positives (default: 0).",
+    ),
+    click.option(
+        "--length",
+        "lengths",
+        type=int,
+        multiple=True,
+        help="Detect after so many tokens, too; may be repeated. How many does it take?",
+    ),
+    click.option("--judge", metavar="NAME", help="Judge of fluency: mini-judge (default) or hf:MODEL."),
+    click.option(
         "--preset", metavar="NAME", default="quick", show_default=True, help="Named defaults below your own settings."
     ),
     click.option(
         "--failure-limit", type=float, help="Share of failed items above which the exit code is 1 (default: 0.05)."
     ),
+    click.option("--workers", type=int, help="Processes that share the work (default: 1); never changes a result."),
+    click.option("--retry-failed", is_flag=True, help="Attack again what an attack failed on before."),
     *_NULLS,
 ]
 
@@ -119,7 +144,7 @@ def _decorate(command: Command, options: Sequence[Callable[[Any], Any]]) -> Comm
 
 def scheme_options(command: Command) -> Command:
     """What decides how a text is scored."""
-    return _decorate(command, _SCHEME)
+    return _decorate(command, [_BACKBONE, *_SETTINGS])
 
 
 def null_options(command: Command) -> Command:
@@ -129,12 +154,12 @@ def null_options(command: Command) -> Command:
 
 def model_options(command: Command) -> Command:
     """What decides how a text is made."""
-    return _decorate(command, _MODEL)
+    return _decorate(command, [_BACKBONE, *_SETTINGS, *_DECODING])
 
 
 def run_options(command: Command) -> Command:
     """What decides a whole run."""
-    return _decorate(model_options(command), _RUN)
+    return _decorate(command, [*_RUN, _BACKBONES, *_SETTINGS, *_DECODING])
 
 
 def config_from_options(
@@ -147,6 +172,8 @@ def config_from_options(
     backbone_settings: tuple[str, ...] = (),
     decoding_settings: tuple[str, ...] = (),
     filter_settings: tuple[str, ...] = (),
+    top_up: bool = False,
+    retry_failed: bool = False,
     device: str | None = None,
     compiled: bool = False,
     no_chat_template: bool = False,
@@ -161,6 +188,7 @@ def config_from_options(
         if given.get("attacks"):
             raise click.UsageError("--attack and --no-attacks exclude each other.")
         given["attacks"] = []
+    given.update({name: True for name, flag in {"top_up": top_up, "retry_failed": retry_failed}.items() if flag})
     if filter_settings:
         given["filters"] = parse_overrides(filter_settings, "-F")
     short = {"device": device, "compile": compiled or None, "prompt": "plain" if no_chat_template else None}
@@ -186,10 +214,11 @@ def print_plan(plan: RunPlan, *extra: tuple[str, str]) -> None:
             ("scheme", f"{scheme.alg_id or scheme.name}: {_settings(plan.scheme.dump())}"),
             ("backbone", _settings(plan.backbone.dump())),
             ("decoding", _settings(plan.decoding.model_dump(exclude_none=True))),
-            ("samples", str(plan.config.samples or "all")),
+            ("samples", _samples(plan)),
             ("filters", _settings(plan.filters.model_dump())),
             ("attacks", ", ".join(attack.label for attack in plan.attacks) or "none"),
             ("nulls", _nulls(plan)),
+            *([("normalise", "before detection")] if plan.config.normalise else []),
             ("seed", str(plan.config.seed)),
             *extra,
         ]
@@ -198,6 +227,13 @@ def print_plan(plan: RunPlan, *extra: tuple[str, str]) -> None:
 
 def _settings(settings: dict[str, Any]) -> str:
     return " ".join(f"{name}={value}" for name, value in settings.items()) or "no settings"
+
+
+def _samples(plan: RunPlan) -> str:
+    config = plan.config
+    kept = " kept, of at most " + str(plan.prompt_limit) if config.top_up else ""
+    retried = f", each retried up to {config.retries} times" if config.retries else ""
+    return f"{config.samples or 'all'}{kept}{retried}"
 
 
 def _nulls(plan: RunPlan) -> str:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from wmbench.cli.invocation import Invocation, global_options, json_option, note, print_json
+from wmbench.cli.invocation import Invocation, global_options, json_option, note, print_json, print_table
 from wmbench.cli.options import config_from_options, print_plan, run_options
-from wmbench.cli.report import print_results
-from wmbench.errors import ConfigError, IntegrityError, PluginError, WmbenchError
+from wmbench.cli.report import print_results, report_after_run
+from wmbench.errors import WmbenchError
 
 if TYPE_CHECKING:
     from wmbench.bench.estimate import Estimate
     from wmbench.bench.pipeline import Outcome
+    from wmbench.bench.plan import RunPlan
     from wmbench.bench.stages.base import Run
 
 
@@ -31,6 +35,7 @@ def run(invocation: Invocation, /, trace: bool, dry_run: bool, as_json: bool, **
     again, does what is missing, and says "already complete" when nothing is.
     """
     from wmbench.bench.plan import resolve_runs
+    from wmbench.config import LONG_PRESETS
 
     config = config_from_options(**options)
     invocation.warn_about_broken_plugins()
@@ -39,46 +44,75 @@ def run(invocation: Invocation, /, trace: bool, dry_run: bool, as_json: bool, **
     if len({plan.decoding for plan in plans}) > 1:
         note("warning: published settings differ, so these schemes are decoded differently; -D makes them equal")
 
+    if dry_run and len({plan.backbone.label for plan in plans}) > 1:
+        _print_cells(plans, as_json)  # of several models none is loaded to measure what it would cost
+        return 0
+
     # Only now, with every name and setting checked, is torch imported.
     from wmbench.bench.build import Builder
-    from wmbench.bench.estimate import estimate
-    from wmbench.bench.pipeline import execute, execution_order, prepare_all
+    from wmbench.bench.estimate import estimate, total_minutes
+    from wmbench.bench.pipeline import execute_all, prepare_all
+    from wmbench.bench.workers import WorkerPool
     from wmbench.observers import ProgressObserver
 
     builder = Builder(invocation.host, note, writes_nothing=dry_run)
-    # All of them before the first is executed: a missing key or prompt file must not show up after an hour.
-    runs = prepare_all(plans, builder, progress=ProgressObserver(), trace=trace, note=note)
-    if dry_run:
-        costs = [estimate(prepared) for prepared in runs]
-        if as_json:
-            print_json({"runs": [_plan_fields(*pair) for pair in zip(runs, costs, strict=True)]})
-        else:
-            for prepared, cost in zip(runs, costs, strict=True):
-                print_plan(prepared.plan, ("folder", str(prepared.store.folder)), ("cost", str(cost)))
-        return 0
-
-    outcomes: dict[Run, Outcome] = {}
-    errors: dict[Run, WmbenchError] = {}
-    for prepared in execution_order(runs):
-        try:
-            outcome = execute(prepared)
-        except (PluginError, ConfigError, IntegrityError) as error:
-            if len(runs) == 1:
-                raise
-            note(f"error: {error}\n  {prepared.plan.title} is left out, the other runs go on")
-            errors[prepared] = error
-            continue
-        outcomes[prepared] = outcome
-        if not as_json:
-            _print_outcome(outcome)
-    finished = [outcomes[prepared] for prepared in runs if prepared in outcomes]
+    with ExitStack() as stack:
+        pool = None
+        if config.workers > 1 and not dry_run:
+            pool = stack.enter_context(WorkerPool(config.workers, config, invocation.plugin_files))
+        # All of them before the first is executed: a missing key or prompt file must not show up after an hour.
+        runs = prepare_all(plans, builder, progress=ProgressObserver(), trace=trace, note=note, executor=pool)
+        if dry_run:
+            costs = [estimate(prepared) for prepared in runs]
+            if as_json:
+                print_json({"runs": [_plan_fields(*pair) for pair in zip(runs, costs, strict=True)]})
+            else:
+                for prepared, cost in zip(runs, costs, strict=True):
+                    print_plan(prepared.plan, ("folder", str(prepared.store.folder)), ("cost", str(cost)))
+            return 0
+        if options["preset"] in LONG_PRESETS:
+            note(f"{len(runs)} runs, {len(_cells(plans))} cells: {total_minutes(runs, config.workers)}")
+        ends: dict[Run, Outcome | WmbenchError] = {}
+        for prepared, end in execute_all(runs):
+            ends[prepared] = end
+            if isinstance(end, WmbenchError):
+                note(f"error: {end}\n  {prepared.plan.title} is left out, the other runs go on")
+            elif not as_json:
+                _print_outcome(end)
+    finished = [end for prepared in runs if not isinstance(end := ends[prepared], WmbenchError)]
+    errors = [end for end in ends.values() if isinstance(end, WmbenchError)]
     if as_json:
-        results = [_error_fields(r, errors[r]) if r in errors else _outcome_fields(outcomes[r]) for r in runs]
-        print_json({"runs": results})
+        print_json({"runs": [_end_fields(prepared, ends[prepared]) for prepared in runs]})
     else:
         print_results(outcome.metrics for outcome in finished if outcome.metrics is not None)
+        if any(outcome.metrics for outcome in finished):
+            report_after_run([Path(outcome.folder) for outcome in finished], invocation.host)
     failed = any(outcome.failure_rate > config.failure_limit for outcome in finished)
-    return max([int(failed), *(error.exit_code for error in errors.values())])
+    return max([int(failed), *(error.exit_code for error in errors)])
+
+
+def _cells(plans: Sequence[RunPlan]) -> list[dict[str, str]]:
+    """Every text set that gets rates of its own; a control has none."""
+    return [
+        {
+            "backbone": plan.backbone.label,
+            "dataset": plan.dataset.label,
+            "scheme": plan.scheme.label,
+            "attack": attack,
+        }
+        for plan in plans
+        if not plan.is_control
+        for attack in ("unattacked", *(attack.label for attack in plan.attacks))
+    ]
+
+
+def _print_cells(plans: Sequence[RunPlan], as_json: bool) -> None:
+    cells = _cells(plans)
+    if as_json:
+        print_json({"runs": [plan.describe() for plan in plans], "cells": cells})
+        return
+    print_table([tuple(cell.values()) for cell in cells])
+    click.echo(f"{len(plans)} runs, {len(cells)} cells; for the cost of one model add --backbone <name>")
 
 
 def _plan_fields(prepared: Run, cost: Estimate) -> dict[str, Any]:
@@ -93,6 +127,10 @@ def _print_outcome(outcome: Outcome) -> None:
     click.echo(f"{'already complete' if outcome.already_complete else outcome.status}: {outcome.folder} ({counts})")
     if outcome.metrics is None:
         click.echo("  it has no detector, so the run ends here; to the other schemes its texts are null texts")
+
+
+def _end_fields(prepared: Run, end: Outcome | WmbenchError) -> dict[str, Any]:
+    return _error_fields(prepared, end) if isinstance(end, WmbenchError) else _outcome_fields(end)
 
 
 def _error_fields(prepared: Run, error: WmbenchError) -> dict[str, Any]:

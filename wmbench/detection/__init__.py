@@ -3,16 +3,19 @@
 from wmbench.detection.calibration import Calibration, Scan, needed_nulls
 from wmbench.detection.intervals import Interval, bootstrap, bootstrap_difference, clopper_pearson
 from wmbench.detection.metrics import OperatingPoint, Roc, auc, operating_point, roc, split_rule, tpr_at_fpr
+from wmbench.detection.resampling import RocIntervals, bootstrap_roc
 
 __all__ = [
     "Calibration",
     "Interval",
     "OperatingPoint",
     "Roc",
+    "RocIntervals",
     "Scan",
     "auc",
     "bootstrap",
     "bootstrap_difference",
+    "bootstrap_roc",
     "clopper_pearson",
     "needed_nulls",
     "operating_point",

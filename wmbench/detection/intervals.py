@@ -70,11 +70,17 @@ def bootstrap(
     for i in range(resamples):
         draws = [generator.integers(len(p.names), size=len(p.names)) for p in (parts[:1] if joint else parts)]
         estimates[i] = metric(*(p.drawn(draw) for p, draw in zip(parts, cycle(draws), strict=False)))
-    tail = _tail(level)
-    low, high = np.quantile(estimates, [tail, 1.0 - tail])
     estimate = float(metric(*(part.values for part in parts)))
-    n = tuple(len(part.names) for part in parts)
-    return Interval(estimate, float(low), float(high), level, n, f"percentile bootstrap, {resamples} resamples")
+    return percentile_interval(estimate, estimates, tuple(len(part.names) for part in parts), level)
+
+
+def percentile_interval(
+    estimate: float, resampled: npt.NDArray[np.float64], n: tuple[int, ...], level: float = 0.95
+) -> Interval:
+    """From the estimates of resamples."""
+    tail = _tail(level)
+    low, high = np.quantile(resampled, [tail, 1.0 - tail])
+    return Interval(estimate, float(low), float(high), level, n, f"percentile bootstrap, {len(resampled)} resamples")
 
 
 def bootstrap_difference(

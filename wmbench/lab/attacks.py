@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from wmbench.hookspecs import hookimpl
 from wmbench.lab.language import stable_hash
@@ -26,6 +26,29 @@ class LabAttackConfig(BaseModel):
     )
 
 
+class LabLengthConfig(LabAttackConfig):
+    """Settings of the lab attacks that change the length."""
+
+    shortest: float | None = Field(None, gt=0, description="Fewest words of the result, as a share of those before.")
+    longest: float | None = Field(None, gt=0, description="Most words of the result, as a share of those before.")
+
+    @model_validator(mode="after")
+    def _is_a_band(self) -> LabLengthConfig:
+        if (self.shortest is None) != (self.longest is None):
+            raise ValueError("give both `shortest` and `longest`, or neither")
+        if self.shortest is not None and self.longest is not None and self.shortest > self.longest:
+            raise ValueError("`shortest` is above `longest`")
+        return self
+
+    @property
+    def aim(self) -> tuple[float, float] | None:
+        """The middle of the band: a result misses its aim by a word or two."""
+        if self.shortest is None or self.longest is None:
+            return None
+        quarter = (self.longest - self.shortest) / 4
+        return self.shortest + quarter, self.longest - quarter
+
+
 class LabAttack:
     """Paraphrases in one mode; the subclasses name it."""
 
@@ -33,6 +56,7 @@ class LabAttack:
 
     def __init__(self, config: LabAttackConfig | None = None) -> None:
         self.config = config or LabAttackConfig()
+        self._aim = self.config.aim if isinstance(self.config, LabLengthConfig) else None
 
     @hookimpl
     def attack(self, texts: Sequence[AttackInput], context: AttackContext) -> list[Attacked]:
@@ -40,7 +64,7 @@ class LabAttack:
 
     def _one(self, item: AttackInput, seed: int) -> Attacked:
         own_seed = stable_hash(f"{seed}\x1f{item.id}")
-        result = paraphrase(item.text, self.mode, own_seed, held_out=self.config.held_out)
+        result = paraphrase(item.text, self.mode, own_seed, held_out=self.config.held_out, aim=self._aim)
         details = {
             "coverage": result.coverage.fragments,
             "statements": len(result.meaning_before.statements),

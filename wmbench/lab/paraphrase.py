@@ -64,9 +64,16 @@ class Unit:
 
 
 def paraphrase(
-    text: str, mode: Mode, seed: int, *, held_out: HeldOut = "with", known: Index | None = None
+    text: str,
+    mode: Mode,
+    seed: int,
+    *,
+    held_out: HeldOut = "with",
+    aim: tuple[float, float] | None = None,
+    known: Index | None = None,
 ) -> Paraphrase:
-    """Say ``text`` again. ``held_out`` tells whether the reserved frames and classes may, may not or must be used."""
+    """Say ``text`` again. ``held_out`` tells whether the reserved frames and classes may, may not or must be used;
+    ``aim`` is the wanted share of the words before, if it is not the mode's own."""
     if mode not in MODES:
         raise ValueError(f"unknown paraphrase mode {mode!r}; one of {', '.join(MODES)}")
     lab = known or index()
@@ -77,7 +84,7 @@ def paraphrase(
     if before.topic:
         files.add(lab.lab.topics[before.topic].classes)
     units = [make_unit(sentence, mode, rng, held_out, files, lab) for sentence in parsed]
-    target = round(len(text.split()) * rng.uniform(*AIMS[mode]))
+    target = round(len(text.split()) * rng.uniform(*(aim or AIMS[mode])))
     for unit in units:
         unit.opener = new_opener(unit, mode, rng, lab)
     steer(units, target, rng)

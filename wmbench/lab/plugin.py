@@ -60,22 +60,27 @@ def register_datasets() -> list[DatasetInfo]:
 @hookimpl
 def register_attacks() -> list[AttackInfo]:
     described = (
-        ("lab-rewrite", "Rewrite", "say every sentence again in another frame and other words, same length"),
-        ("lab-compress", "Compress", "the same statements in 60-70% of the words"),
-        ("lab-expand", "Expand", "the same statements in 130-150% of the words"),
-        ("lab-document", "DocumentRewrite", "rewrite, and move a few sentences by one place"),
+        (
+            "lab-rewrite",
+            "Rewrite",
+            "LabAttackConfig",
+            "say every sentence again in another frame and other words, same length",
+        ),
+        ("lab-compress", "Compress", "LabLengthConfig", "the same statements in 60-70% of the words"),
+        ("lab-expand", "Expand", "LabLengthConfig", "the same statements in 130-150% of the words"),
+        ("lab-document", "DocumentRewrite", "LabAttackConfig", "rewrite, and move a few sentences by one place"),
     )
     return [
         AttackInfo(
             name,
             summary,
             factory=f"wmbench.lab.attacks:{factory}",
-            config="wmbench.lab.attacks:LabAttackConfig",
+            config=f"wmbench.lab.attacks:{config}",
             cost="local",
             preserves="meaning",
             backbones=("mini", "mini-full"),
         )
-        for name, factory, summary in described
+        for name, factory, config, summary in described
     ]
 
 

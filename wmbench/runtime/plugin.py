@@ -77,6 +77,14 @@ def tiny_block(config: TinyConfig) -> TinyBackbone:
 
 
 @hookimpl
+def register_commands() -> list[tuple[str, str, str]]:
+    return [
+        ("analyse null", "wmbench.cli.null_law:null", "check analytic p-values on texts without a mark, and say why"),
+        ("analyse side-by-side", "wmbench.cli.side_by_side:side_by_side", "what several runs answered"),
+    ]
+
+
+@hookimpl
 def register_datasets() -> list[DatasetInfo]:
     return [
         DatasetInfo("toy", "20 word-salad prompts for the tiny backbones", "wmbench.bench.prompts:toy_prompts"),
@@ -88,4 +96,17 @@ def register_datasets() -> list[DatasetInfo]:
             "wmbench.bench.null_files:file_nulls",
             kind="nulls",
         ),
+        *_paper_data(),
+    ]
+
+
+def _paper_data() -> list[DatasetInfo]:
+    """What the paper measures on: from $WMBENCH_DATA, else from its public source."""
+    module = "wmbench.bench.published"
+    return [
+        DatasetInfo("finance_qa", "WaterBench: 200 money questions", f"{module}:finance_qa"),
+        DatasetInfo("alpacafarm", "WaterBench: 805 instructions", f"{module}:alpacafarm"),
+        DatasetInfo("longform_qa", "WaterBench: 200 questions that ask for long answers", f"{module}:longform_qa"),
+        DatasetInfo("c4", "C4 RealNewsLike, one crop per document", f"{module}:c4_nulls", kind="nulls"),
+        DatasetInfo("c4:", "the same from a file: c4:<path>", f"{module}:c4_nulls", kind="nulls"),
     ]

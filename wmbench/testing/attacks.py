@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from wmbench.host import load_attribute
 from wmbench.testing.harness import build, hooks_of, undocumented_settings
 from wmbench.testing.toys import ToyEncoder, tiny_backbone, toy_texts
-from wmbench.types import AttackContext, Attacked, AttackInfo, AttackInput
+from wmbench.types import AttackContext, Attacked, AttackInfo, AttackInput, NullText
 
 HARD_TEXTS: Mapping[str, str] = {
     "empty": "",
@@ -29,6 +29,16 @@ HARD_TEXTS: Mapping[str, str] = {
     "no spaces": "これは空白のない文章です。次の文もそうです。",
     "markup": "<b>bold</b> & `code`\r\n\r\n* item\x00 with a control character",
 }
+
+
+def toy_nulls(name: str, limit: int) -> list[NullText]:
+    """Unmarked texts in the words of the tiny backbones."""
+    return [NullText(f"null-{i}", text, "toy") for i, text in enumerate(toy_texts([40] * min(limit, 20), seed=9))]
+
+
+def shout(texts: Sequence[AttackInput], context: AttackContext) -> list[Attacked]:
+    """The attack that others may build on: upper case, and a word more."""
+    return [Attacked(f"{item.text.upper()} INDEED") for item in texts]
 
 
 class AttackContract:
@@ -49,7 +59,9 @@ class AttackContract:
     def run(self, items: Sequence[AttackInput], seed: int = 0) -> list[Attacked]:
         """Attack with a fresh instance, through the checked hook: every result has either a text or an error."""
         backbone = tiny_backbone()
-        context = AttackContext(seed, backbone.codec, lambda name: ToyEncoder(), lambda name: backbone)
+        context = AttackContext(
+            seed, backbone.codec, lambda name: ToyEncoder(), lambda name: backbone, toy_nulls, lambda *_: shout
+        )
         return list(hooks_of(build(self.info, self.settings), self.info.name).attack(items, context))
 
     def items(self) -> list[AttackInput]:

@@ -1,20 +1,18 @@
-"""Stage 4: attack every kept sample in every chosen way, one file per attack. An item that fails says why."""
+"""Attack every kept sample in every chosen way, one file per attack. An item that fails says why."""
 
 from __future__ import annotations
 
 import time
-from itertools import islice
+from collections.abc import Iterable
 
+from wmbench.bench.attack_files import AttackBatch, attack_batch, attack_into, attacked_records, batches, has_worked
+from wmbench.bench.attack_plan import AttackChain
 from wmbench.bench.disk import make_folder
 from wmbench.bench.jsonl import Record
-from wmbench.bench.plan import Resolved
 from wmbench.bench.stages.base import Run, Tally, finished_items
 from wmbench.bench.textset import kept_samples
-from wmbench.run_hooks import RunHooks
-from wmbench.types import AttackContext, AttackInfo, AttackInput
-
-_TEXTS_PER_CALL = 16
-"""Lost at most when the process is killed; enough for an attack that runs a model in batches."""
+from wmbench.bench.workers import in_order
+from wmbench.types import AttackInput
 
 
 class AttackStage:
@@ -37,27 +35,40 @@ class AttackStage:
             counts[f"attacked/{attack.label}"] = Tally(len(kept), len(records), failed)
         return counts
 
-    def _finished(self, run: Run, attack: Resolved[AttackInfo]) -> list[Record]:
+    def _finished(self, run: Run, attack: AttackChain) -> list[Record]:
         """Also those of samples that the present filters drop: other filters may have kept them."""
-        return finished_items(run.store.attacked(attack.label), (sample.id for sample in run.samples))
+        return finished_items(run.store.attacked(attack.label), (sample.id for sample in run.answers))
 
-    def _missing(self, run: Run, attack: Resolved[AttackInfo]) -> list[AttackInput]:
-        done = {record["id"] for record in self._finished(run, attack)}
+    def _missing(self, run: Run, attack: AttackChain) -> list[AttackInput]:
+        again = run.plan.config.retry_failed
+        done = {record["id"] for record in self._finished(run, attack) if not (again and record["error"])}
         return [AttackInput(s["id"], s["text"], s["prompt"]) for s in kept_samples(run) if s["id"] not in done]
 
-    def _attack(self, run: Run, attack: Resolved[AttackInfo], missing: list[AttackInput]) -> None:
-        file = run.store.attacked(attack.label)
-        make_folder(file.path.parent)
-        hooks = RunHooks(run.builder.attack(attack), attack.entry.plugin, observers=run.observers)
-        context = AttackContext(
-            run.plan.config.seed, run.backbone.codec, run.builder.encoder, run.builder.backbone_by_name
-        )
+    def _attack(self, run: Run, attack: AttackChain, missing: list[AttackInput]) -> None:
         begun = time.perf_counter()
-        waiting = iter(missing)
-        while batch := list(islice(waiting, _TEXTS_PER_CALL)):
-            for item, result in zip(batch, hooks.attack(batch, context), strict=True):
-                file.append(
-                    {"id": item.id, "text": result.text, "error": result.error, "details": dict(result.details)}
-                )
+        file, config = run.store.attacked(attack.label), run.plan.config
+        if config.retry_failed and any(record["error"] for record in file.read()):
+            file.rewrite(record for record in file.read() if not record["error"])
+        if run.executor is None:
+            attack_into(file, missing, _batch(run, attack, run.observers))
+        else:
+            make_folder(file.path.parent)
+            worked = has_worked(file)
+            payloads = [(attack.label, list(batch), worked) for batch in batches(missing)]
+            for records in in_order(run.executor.map(attack_texts, run, payloads)):
+                for record in records:
+                    file.append(record)
         seconds = round(time.perf_counter() - begun, 6)
         run.store.timings.append({"event": "attack", "attack": attack.label, "texts": len(missing), "seconds": seconds})
+
+
+def attack_texts(run: Run, payload: tuple[str, list[AttackInput], bool]) -> list[Record]:
+    """A task for workers."""
+    label, batch, worked = payload
+    attack = next(attack for attack in run.plan.attacks if attack.label == label)
+    return attacked_records(batch, _batch(run, attack), worked)
+
+
+def _batch(run: Run, attack: AttackChain, observers: Iterable[object] = ()) -> AttackBatch:
+    plan = run.plan
+    return attack_batch(attack, run.builder, plan.backbone, run.backbone.codec, plan.config.seed, observers)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
+from wmbench.bench.draws import attempts
 from wmbench.bench.jsonl import JsonlFile, Record
 from wmbench.errors import IntegrityError
 from wmbench.keys import SecretKey
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from wmbench.bench.nulls import NullLibrary, NullSpec
     from wmbench.bench.plan import RunPlan
     from wmbench.bench.store import RunStore
+    from wmbench.bench.workers import Executor
     from wmbench.observers import ProgressObserver
     from wmbench.runtime.backbone import Backbone
 
@@ -31,6 +33,7 @@ class Run:
     store: RunStore
     identity: dict[str, Any]
     samples: Sequence[Sample]
+    """The prompts. Topping up may leave some of them unanswered."""
     key: SecretKey | None
     backbone: Backbone
     progress: ProgressObserver | None
@@ -40,6 +43,20 @@ class Run:
     """Tells the user something, on one line."""
     clean: Run | None = None
     """The control of the same comparison, whose clean texts are a null family."""
+    number: int = 0
+    """Place of the plan among those of its configuration."""
+    executor: Executor | None = None
+    """Processes that share the work; None: this one does it all."""
+
+    @cached_property
+    def answers(self) -> list[Sample]:
+        """Everything that may be in samples.jsonl, in its order: each prompt, behind it its retries."""
+        return [attempt for sample in self.samples for attempt in attempts(sample, self.plan.config.retries)]
+
+    @property
+    def wanted(self) -> int:
+        """Texts that were asked for."""
+        return self.plan.config.samples if self.plan.config.top_up and self.plan.config.samples else len(self.samples)
 
     @cached_property
     def detector(self) -> Detector | None:

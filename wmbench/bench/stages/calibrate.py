@@ -1,4 +1,4 @@
-"""Stage 7: the calibration, an object of its own: `wmbench detect` needs it and nothing else of the run."""
+"""The calibration, an object of its own: `wmbench detect` needs it and nothing else of the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stage 9: the wrong-key control. The same texts under keys that marked nothing: every one of them must be silent.
+"""The wrong-key control. The same texts under keys that marked nothing: every one of them must be silent.
 
 One key shifts all texts of a family alike, so the controls average over several keys (`keys`). Each wrong key is
 calibrated for itself, from the packed features: no encoder call, no tokenisation.
@@ -30,16 +30,14 @@ class ControlsStage:
         keys = wrong_keys(run)
         if run.detector is None or not keys:
             return
-        features = {scored.name: scored.features() for scored in [*_unattacked(run), _calibrating(run)]}
-        nulls = features.pop(_calibrating(run).name)
         rows: dict[str, list[npt.NDArray[np.float64]]] = {}
         for key in keys:
-            null_views = run.detector.score(nulls, key)
+            null_views = _calibrating(run).score(key)
             calibration = Calibration(null_views.scores, null_views.names)
-            for name, packed in features.items():
-                verdicts = run.detector.detect(run.detector.score(packed, key), calibration, run.plan.config.alpha)
-                rows.setdefault(f"{name}.p", []).append(np.array([v.p_value for v in verdicts]))
-                rows.setdefault(f"{name}.score", []).append(np.array([v.score for v in verdicts]))
+            for scored in _unattacked(run):
+                verdicts = run.detector.detect(scored.score(key), calibration, run.plan.config.alpha)
+                rows.setdefault(f"{scored.name}.p", []).append(np.array([v.p_value for v in verdicts]))
+                rows.setdefault(f"{scored.name}.score", []).append(np.array([v.score for v in verdicts]))
         arrays = {name: np.stack(values) for name, values in rows.items()}
         write_archive(run.store.derived.place(FILE), arrays, {"kind": "controls", "key_ids": [key.id for key in keys]})
         run.store.derived.stamp(FILE, self._inputs(run))
@@ -65,8 +63,8 @@ def read_controls(run: Run) -> Arrays:
 
 
 def _unattacked(run: Run) -> list[ScoredSet]:
-    return [scored for scored in judged_sets(run) if not scored.name.startswith("attacked-")]
+    return [scored for scored in judged_sets(run) if scored.attack is None]
 
 
 def _calibrating(run: Run) -> ScoredSet:
-    return next(scored for scored in scored_sets(run) if scored.name.startswith("calibration-"))
+    return next(scored for scored in scored_sets(run) if scored.role == "calibration")

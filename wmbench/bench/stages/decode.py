@@ -1,4 +1,4 @@
-"""Stage 2: answer every prompt under the scheme.
+"""Answer every prompt under the scheme.
 
 Generations are appended in the order in which they finish, so that none is lost or held back. That order depends on
 the batch; when all are there the file is put into prompt order, once. What a sample says and costs depends on the
@@ -8,69 +8,122 @@ sample alone, so the finished file has the same bytes at any batch size and afte
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
+from wmbench.bench.draws import next_draws
+from wmbench.bench.filters import filter_texts
 from wmbench.bench.jsonl import Record
 from wmbench.bench.stages.base import Run, Tally, finished_items
+from wmbench.bench.workers import Executor
 from wmbench.observers import TraceObserver
 from wmbench.run_hooks import RunHooks
 from wmbench.types import Generation, Sample
+
+if TYPE_CHECKING:
+    from wmbench.bench.build import Builder
+    from wmbench.bench.plan import RunPlan
+    from wmbench.keys import SecretKey
 
 
 class DecodeStage:
     name = "decode"
 
     def is_complete(self, run: Run) -> bool:
-        return [record["id"] for record in self._finished(run)] == [sample.id for sample in run.samples]
+        finished = [record["id"] for record in self._finished(run)]
+        return finished == in_order(run, finished) and not self._missing(run)
 
     def work(self, run: Run) -> None:
-        finished = {record["id"] for record in self._finished(run)}
-        missing = [sample for sample in run.samples if sample.id not in finished]
-        if finished and missing:
-            run.note(f"resuming: {len(finished)} of {len(run.samples)} samples are already there")
-        if missing:
+        finished = len(self._finished(run))
+        if finished and self._missing(run):
+            run.note(f"resuming: {finished} of {run.wanted} samples are already there")
+        while missing := self._missing(run):
             self._decode(run, missing)
-        position = {sample.id: index for index, sample in enumerate(run.samples)}
-        records = self._finished(run)
-        in_order = sorted(records, key=lambda record: position[record["id"]])
-        if in_order != records:
-            run.store.samples.rewrite(in_order)
+        records = {record["id"]: record for record in self._finished(run)}
+        if list(records) != in_order(run, records):
+            run.store.samples.rewrite(records[i] for i in in_order(run, records))
 
     def tallies(self, run: Run) -> dict[str, Tally]:
-        return {"samples": Tally(len(run.samples), len(self._finished(run)))}
+        finished = len(self._finished(run))
+        return {"samples": Tally(finished + len(self._missing(run)), finished)}
 
     def _finished(self, run: Run) -> list[Record]:
-        return finished_items(run.store.samples, (sample.id for sample in run.samples))
+        return finished_items(run.store.samples, (sample.id for sample in run.answers))
+
+    def _missing(self, run: Run) -> list[Sample]:
+        """What is to be answered now; with retries or topping up there may be more to come afterwards."""
+        config, records = run.plan.config, {record["id"]: record for record in self._finished(run)}
+        reasons: dict[str, str | None] = dict.fromkeys(records)
+        if config.retries or config.top_up:
+            texts = [records[i]["text"] for i in in_order(run, records)]
+            verdicts = filter_texts(texts, run.backbone.codec, run.plan.filters)
+            reasons = {i: v.reason for i, v in zip(in_order(run, records), verdicts, strict=True)}
+        wanted = run.wanted if config.top_up else None
+        return next_draws(run.samples, reasons, wanted=wanted, retries=config.retries)
 
     def _decode(self, run: Run, missing: list[Sample]) -> None:
-        from wmbench.runtime.loop import decode, make_engine
-
-        plan, store = run.plan, run.store
-        scheme = run.builder.scheme(plan, run.backbone.codec, run.key)
+        plan, begun = run.plan, time.perf_counter()
         with ExitStack() as stack:
             observers = list(run.observers)
             if run.trace:
-                observers.append(stack.enter_context(TraceObserver(store.trace_path)))
+                observers.append(stack.enter_context(TraceObserver(run.store.trace_path)))
             if run.progress:
                 total = len(missing) * plan.decoding.max_new_tokens
                 observers.append(stack.enter_context(run.progress.watching(plan.title, total)))
-            hooks = RunHooks(scheme, plan.scheme.entry.plugin, codec=run.backbone.codec, observers=observers)
-            hooks.require("decode_step", "generate")
-            begun = time.perf_counter()
-            for generation in decode(
-                missing,
-                make_engine(run.backbone, plan.decoding),
-                plan.decoding,
-                hooks.decode_step,
-                hooks.begin,
-                seed=plan.config.seed,
-                batch_size=plan.config.batch_size,
-            ):
-                store.samples.append(sample_record(generation))
-                seconds = round(time.perf_counter() - begun, 6)
-                tokens = len(generation.token_ids)
-                store.timings.append({"event": "sample", "id": generation.sample.id, "at": seconds, "tokens": tokens})
+            # Observers see the steps of this process only, so a traced run is decoded here.
+            records: Iterable[Record]
+            if run.executor is None or run.trace or len(missing) == 1:
+                records = map(sample_record, answered(plan, run.builder, run.key, missing, observers))
+            else:
+                records = self._shared(run, missing, run.executor)
+            for record in records:
+                run.store.samples.append(record)
+                seconds, tokens = round(time.perf_counter() - begun, 6), len(record["token_ids"])
+                run.store.timings.append({"event": "sample", "id": record["id"], "at": seconds, "tokens": tokens})
+
+    def _shared(self, run: Run, missing: list[Sample], executor: Executor) -> Iterator[Record]:
+        """Batches in the order in which the workers finish them."""
+        ids, size = [sample.id for sample in missing], run.plan.config.batch_size
+        chunks = [ids[at : at + size] for at in range(0, len(ids), size)]
+        for _, records in executor.map(decode_batch, run, chunks):
+            if run.progress:
+                run.progress.advance(sum(len(record["token_ids"]) for record in records))
+            yield from records
+
+
+def decode_batch(run: Run, ids: list[str]) -> list[Record]:
+    """A task for workers."""
+    samples = {sample.id: sample for sample in run.answers}
+    return [sample_record(g) for g in answered(run.plan, run.builder, run.key, [samples[i] for i in ids])]
+
+
+def answered(
+    plan: RunPlan, builder: Builder, key: SecretKey | None, samples: Sequence[Sample], observers: Iterable[object] = ()
+) -> Iterator[Generation]:
+    """Answers under the plan's scheme, as they finish."""
+    from wmbench.runtime.loop import decode, make_engine
+
+    backbone = builder.backbone(plan.backbone)
+    scheme = builder.scheme(plan, backbone.codec, key)
+    hooks = RunHooks(scheme, plan.scheme.entry.plugin, codec=backbone.codec, observers=observers)
+    hooks.require("decode_step", "generate")
+    return decode(
+        samples,
+        make_engine(backbone, plan.decoding),
+        plan.decoding,
+        hooks.decode_step,
+        hooks.begin,
+        seed=plan.config.seed,
+        batch_size=plan.config.batch_size,
+    )
+
+
+def in_order(run: Run, ids: Collection[str]) -> list[str]:
+    """The same ids in the order of the prompts."""
+    known = frozenset(ids)
+    return [sample.id for sample in run.answers if sample.id in known]
 
 
 def sample_record(generation: Generation) -> Record:

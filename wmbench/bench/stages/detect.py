@@ -1,4 +1,4 @@
-"""Stage 8: a verdict for every text that did not calibrate: `verdicts/<set>.jsonl`."""
+"""A verdict for every text that did not calibrate: `verdicts/<set>.jsonl`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class DetectStage:
 
 
 def judged_sets(run: Run) -> list[ScoredSet]:
-    return [scored for scored in scored_sets(run) if not scored.name.startswith("calibration-")]
+    return [scored for scored in scored_sets(run) if scored.role != "calibration"]
 
 
 def verdict_file(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Stage 5: key-free features of every text set, packed; those of null texts lie in the cache beside the runs."""
+"""Key-free features of every text set, packed; those of null texts lie in the cache beside the runs."""
 
 from __future__ import annotations
 

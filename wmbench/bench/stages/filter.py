@@ -1,4 +1,4 @@
-"""Stage 3: which samples count. The same rule for clean and marked texts; a dropped sample keeps its reason."""
+"""Which samples count. The same rule for clean and marked texts; a dropped sample keeps its reason."""
 
 from __future__ import annotations
 
@@ -22,21 +22,26 @@ class FilterStage:
     def work(self, run: Run) -> None:
         samples = run.store.samples.read()
         verdicts = filter_texts([sample["text"] for sample in samples], run.backbone.codec, run.plan.filters)
-        lines = [
-            encode_line({"id": sample["id"], "kept": verdict.kept, **asdict(verdict)})
+        records = [
+            {"id": sample["id"], "kept": verdict.kept, **asdict(verdict)}
             for sample, verdict in zip(samples, verdicts, strict=True)
         ]
-        run.store.derived.write(FILE, self._inputs(run), b"".join(lines))
+        kept = [record for record in records if record["kept"]]
+        for record in kept[run.wanted :]:  # drawn when stricter filters kept fewer
+            record.update(kept=False, reason="surplus")
+        run.store.derived.write(FILE, self._inputs(run), b"".join(map(encode_line, records)))
+        if run.plan.config.top_up and len(kept) < run.wanted:
+            run.note(f"warning: kept only {len(kept)} of {run.wanted} texts: the prompts are used up")
         if dropped := drop_counts(run):
             run.note(f"dropped {sum(dropped.values())} of {len(samples)} samples: {_listed(dropped)}")
 
     def tallies(self, run: Run) -> dict[str, Tally]:
         verdicts = run.store.filter.read()
-        return {"filter": Tally(len(run.samples), len(verdicts))}
+        return {"filter": Tally(len(run.store.samples.read()), len(verdicts))}
 
     def _inputs(self, run: Run) -> str:
         texts = [[sample["id"], sample["text"]] for sample in run.store.samples.read(repair=True)]
-        return digest([run.plan.filters.model_dump(mode="json"), run.backbone.codec.fingerprint, texts])
+        return digest([run.plan.filters.model_dump(mode="json"), run.backbone.codec.fingerprint, texts, run.wanted])
 
 
 def drop_counts(run: Run) -> dict[str, int]:

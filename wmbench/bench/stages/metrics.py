@@ -1,4 +1,4 @@
-"""Stage 10: metrics.json, every rate with its n and an interval, and what the rates stand on."""
+"""The last stage: metrics.json, every rate with its n and an interval, and what the rates stand on."""
 
 from __future__ import annotations
 
@@ -7,17 +7,23 @@ from typing import Any
 
 import numpy as np
 
+from wmbench.bench.cost import cost_per_token
 from wmbench.bench.derived import digest
 from wmbench.bench.disk import pretty_json
+from wmbench.bench.jsonl import Record
 from wmbench.bench.measure import (
     FPR_TARGETS,
     Judged,
     auc_interval,
+    bootstrapped,
     detection,
     false_positives,
+    false_positives_over_keys,
+    mean,
     over_keys,
     rate,
     target_name,
+    tokens_to_detect,
 )
 from wmbench.bench.stages.base import Run, Tally
 from wmbench.bench.stages.calibrate import read_calibration
@@ -25,12 +31,16 @@ from wmbench.bench.stages.controls import FILE as CONTROLS
 from wmbench.bench.stages.controls import read_controls, wrong_keys
 from wmbench.bench.stages.detect import judged_sets, read_verdicts, verdict_file
 from wmbench.bench.stages.filter import drop_counts
-from wmbench.bench.stages.score import null_name
-from wmbench.bench.textset import CLEAN, SAMPLES, attacked_name, attacked_texts, kept_samples
+from wmbench.bench.stages.lengths import FILE as LENGTHS
+from wmbench.bench.stages.lengths import lengths_of, read_lengths
+from wmbench.bench.stages.quality import FILE as QUALITY
+from wmbench.bench.stages.quality import judge_of, read_quality
+from wmbench.bench.stages.score import attacked_null_name, null_name
+from wmbench.bench.textset import CLEAN, SAMPLES, attacked_clean_name, attacked_name, attacked_texts, kept_samples
 from wmbench.detection import auc
 
 FILE = "metrics.json"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 UNATTACKED = "unattacked"
 
 
@@ -48,13 +58,16 @@ class MetricsStage:
         return {}
 
     def _inputs(self, run: Run) -> str:
-        derived = run.store.derived
-        names = [verdict_file(scored.name) for scored in judged_sets(run)]
+        derived, config = run.store.derived, run.plan.config
+        names = ["filter.jsonl", *(verdict_file(scored.name) for scored in judged_sets(run))]
         names += [CONTROLS] if wrong_keys(run) else []
-        attacks = [attack.label for attack in run.plan.attacks]
-        return digest(
-            [SCHEMA_VERSION, attacks, {name: derived.content_digest(name) for name in ["filter.jsonl", *names]}]
-        )
+        names += [LENGTHS] if lengths_of(run) else []
+        judge = judge_of(run)
+        quality = judge if isinstance(judge, str) else [derived.content_digest(QUALITY), _clean_quality(run)]
+        asked = [SCHEMA_VERSION, config.alpha, config.normalise, config.attacked_nulls]
+        asked += [attack.label for attack in run.plan.attacks]
+        costs = [[sample["cost"] for sample in _all_samples(one)] for one in (run, run.clean)]
+        return digest([asked, {name: derived.content_digest(name) for name in names}, quality, costs])
 
 
 def metrics(run: Run) -> dict[str, Any]:
@@ -74,13 +87,21 @@ def metrics(run: Run) -> dict[str, Any]:
         "dataset": plan.dataset.label,
         "key_id": run.identity["key_id"],
         "alpha": plan.config.alpha,
-        "samples": {"total": len(run.samples), "kept": len(kept_samples(run)), "dropped": drop_counts(run)},
+        "normalise": plan.config.normalise,
+        "samples": {
+            "total": len(_all_samples(run)),
+            "kept": len(kept_samples(run)),
+            "dropped": drop_counts(run),
+        },
         "calibration": {"n": calibration.n0, "views": len(calibration.views), "nulls": run.nulls[0].identity},
         "unresolved": unresolved,
         "cells": [_cell(run, label, judged, unresolved) for label in (None, *(a.label for a in plan.attacks))],
         "nulls": _families(run, judged, unresolved),
         "clean_auc": auc_interval(judged[CLEAN], heldout) if CLEAN in judged else None,
-        "wrong_keys": _wrong_keys(run),
+        "wrong_keys": _wrong_keys(run, unresolved),
+        "tokens_to_detect": _tokens_to_detect(run),
+        "quality": _quality(run),
+        "cost": cost_per_token(_all_samples(run), _all_samples(run.clean)),
     }
 
 
@@ -96,20 +117,27 @@ def _cell(run: Run, label: str | None, judged: dict[str, Judged], unresolved: Co
 
 
 def _families(run: Run, judged: dict[str, Judged], unresolved: Collection[str]) -> list[dict[str, Any]]:
-    """False positives by null family; the first is the held-out half of what calibrated."""
-    families = {spec.label: judged[null_name(spec, "heldout")] for spec in run.nulls}
-    if CLEAN in judged:
-        families[CLEAN] = judged[CLEAN]
-    return [{"family": name, **false_positives(negatives, unresolved)} for name, negatives in families.items()]
+    """False positives by null family, the held-out half of what calibrated first; attacked ones behind all others."""
+    labels = [attack.label for attack in run.plan.attacks]
+    names: list[tuple[str, str | None, str]] = [(spec.label, None, null_name(spec, "heldout")) for spec in run.nulls]
+    names.append((CLEAN, None, CLEAN))
+    names += [(spec.label, label, attacked_null_name(spec, label)) for spec in run.nulls for label in labels]
+    names += [(CLEAN, label, attacked_clean_name(label)) for label in labels]
+    return [
+        {"family": family, "attack": attack, **false_positives(judged[name], unresolved)}
+        for family, attack, name in names
+        if name in judged and len(judged[name])
+    ]
 
 
-def _wrong_keys(run: Run) -> dict[str, Any]:
-    """AUC of marked and of clean texts against held-out ones, and the FPR of those, averaged over wrong keys."""
+def _wrong_keys(run: Run, unresolved: Collection[str]) -> dict[str, Any]:
+    """AUC of marked and of clean texts against held-out ones, and false positives by family, averaged over wrong
+    keys. `clean_auc` is the control that a scheme without a mark has an AUC of one half."""
     keys = wrong_keys(run)
     if not keys:
         return {
             "n": 0,
-            "why": f"key use is {run.plan.scheme.info.key_use}" if run.key is None else "none was asked for",
+            "why": f"key use is {run.plan.key_use}" if run.key is None else "none was asked for",
         }
     controls, alpha = read_controls(run), run.plan.config.alpha
     heldout = null_name(run.nulls[0], "heldout")
@@ -120,4 +148,46 @@ def _wrong_keys(run: Run) -> dict[str, Any]:
             pairs = zip(controls[f"{name}.score"], nulls, strict=True)
             found[f"{name}_auc"] = over_keys([auc(scores, null) for scores, null in pairs])
     found["fpr"] = over_keys(np.mean(controls[f"{heldout}.p"] <= alpha, axis=1).tolist())
+    families = [(spec.label, null_name(spec, "heldout")) for spec in run.nulls] + [(CLEAN, CLEAN), ("marked", SAMPLES)]
+    found["families"] = [
+        {"family": family, "fpr": false_positives_over_keys(controls[f"{name}.p"], unresolved)}
+        for family, name in families
+        if f"{name}.p" in controls
+    ]
     return found
+
+
+def _tokens_to_detect(run: Run) -> dict[str, Any] | None:
+    if not lengths_of(run) or not kept_samples(run):
+        return None
+    return tokens_to_detect([record["p"] for record in read_lengths(run)], run.plan.config.alpha)
+
+
+def _quality(run: Run) -> dict[str, Any]:
+    """Log-perplexity of the kept texts, and how much it exceeds that of the clean ones: of all kept texts of both
+    (the paper's difference of means), and of the prompts that both have kept."""
+    judge = judge_of(run)
+    if isinstance(judge, str):
+        return {"judge": None, "why": judge}
+    own, clean = read_quality(run), _clean_quality(run)
+    found: dict[str, Any] = {"judge": judge.name, "why": None}
+    if not own:
+        return {**found, "why": "no text was kept"}
+    found["log_perplexity"] = bootstrapped(mean, list(own.values()))
+    if not clean:
+        return {**found, "why": "scheme `none` is not in the same command, so there are no clean texts to compare with"}
+    found["clean_log_perplexity"] = bootstrapped(mean, list(clean.values()))
+    found["delta_log_perplexity"] = bootstrapped(
+        lambda marked, unmarked: mean(marked) - mean(unmarked), list(own.values()), list(clean.values())
+    )
+    pairs = [own[i] - clean[i] for i in own if i in clean]
+    found["paired_delta_log_perplexity"] = bootstrapped(mean, pairs) if pairs else None
+    return found
+
+
+def _clean_quality(run: Run) -> dict[str, float]:
+    return read_quality(run.clean) if run.clean is not None else {}
+
+
+def _all_samples(run: Run | None) -> list[Record]:
+    return run.store.samples.read() if run is not None else []

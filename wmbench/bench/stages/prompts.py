@@ -1,4 +1,4 @@
-"""Stage 1: the prompt list, so that a run folder can be read without its dataset."""
+"""The prompt list, so that a run folder can be read without its dataset."""
 
 from __future__ import annotations
 

@@ -1,31 +1,39 @@
-"""Stage 6: raw scores of every text set under the run's key: `scores/<set>.npz`, one column per view."""
+"""Raw scores of every text set under the run's key: `scores/<set>.npz`, one column per view."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
+from wmbench.bench.attack_plan import AttackChain
 from wmbench.bench.derived import digest
 from wmbench.bench.nulls import NullSpec
 from wmbench.bench.split import Side
 from wmbench.bench.stages.base import Run, Tally
 from wmbench.bench.stages.features import features_of
-from wmbench.bench.textset import TextSet, own_sets
+from wmbench.bench.textset import CLEAN, TextSet, attacked_clean_name, attacked_name, own_sets
 from wmbench.detection.archive import read_archive, write_archive
-from wmbench.types import Features, Views
+from wmbench.keys import SecretKey
+from wmbench.types import Views
+
+Role = Literal["marked", "clean", "calibration", "heldout"]
 
 
 @dataclass(frozen=True)
 class ScoredSet:
-    """A text set and where its features are. Nothing is loaded until it is asked for."""
+    """A text set and how to score it. Nothing is loaded until it is asked for."""
 
     name: str
     source: str
     """Digest of the texts, or of what determines them."""
     ids: Callable[[], tuple[str, ...]]
-    features: Callable[[], Features]
+    score: Callable[[SecretKey | None], Views]
+    role: Role
+    attack: str | None = None
+    """Label of the attack that the texts have gone through."""
 
     @property
     def file(self) -> str:
@@ -42,7 +50,7 @@ class ScoreStage:
         if run.detector is None:
             return
         for scored in self._missing(run):
-            views = run.detector.score(scored.features(), run.key)
+            views = scored.score(run.key)
             arrays = {"scores": views.scores, "ids": np.array(scored.ids(), dtype=np.str_)}
             metadata = {"kind": "scores", "set": scored.name, "views": views.names, "key_id": run.identity["key_id"]}
             write_archive(run.store.derived.place(scored.file), arrays, metadata)
@@ -67,6 +75,8 @@ def scored_sets(run: Run) -> list[ScoredSet]:
     for number, spec in enumerate(run.nulls):
         sets += [_null(run, spec, "calibration")] if number == 0 else []
         sets.append(_null(run, spec, "heldout"))
+        if run.plan.config.attacked_nulls:
+            sets += [_attacked_null(run, spec, attack) for attack in run.plan.attacks]
     return sets
 
 
@@ -80,15 +90,51 @@ def null_name(spec: NullSpec, side: Side) -> str:
     return f"{side}-{spec.label}"
 
 
+def attacked_null_name(spec: NullSpec, label: str) -> str:
+    return f"{null_name(spec, 'heldout')}-attacked-{label}"
+
+
 def _own(run: Run, texts: TextSet) -> ScoredSet:
-    return ScoredSet(texts.name, texts.digest, lambda: texts.ids, lambda: features_of(run, texts.name))
+    assert run.detector is not None
+    score, attacks = run.detector.score, [attack.label for attack in run.plan.attacks]
+    role: Role = "clean" if texts.name == CLEAN or texts.name.startswith(attacked_clean_name("")) else "marked"
+    attack = next((a for a in attacks if texts.name in (attacked_name(a), attacked_clean_name(a))), None)
+    return ScoredSet(
+        texts.name, texts.digest, lambda: texts.ids, lambda key: score(features_of(run, texts.name), key), role, attack
+    )
 
 
 def _null(run: Run, spec: NullSpec, side: Side) -> ScoredSet:
-    def load() -> Features:
-        assert run.detector is not None
-        return run.library.features(spec, side, run.detector)
+    name, source = null_name(spec, side), digest([spec.identity, side])
+    return _of_library(run, spec, name, source, lambda: run.library.texts(spec)[side], side)
 
-    return ScoredSet(
-        null_name(spec, side), digest([spec.identity, side]), lambda: run.library.texts(spec)[side].ids, load
+
+def _attacked_null(run: Run, spec: NullSpec, attack: AttackChain) -> ScoredSet:
+    count, seed, backbone = run.plan.config.attacked_nulls, run.plan.config.seed, run.plan.backbone
+    source = digest([spec.identity, "attacked", attack.describe(), backbone.describe(), count, seed])
+    name = attacked_null_name(spec, attack.label)
+    return _of_library(
+        run,
+        spec,
+        name,
+        source,
+        lambda: run.library.attacked(spec, attack, backbone, count, seed),
+        "heldout",
+        attack.label,
     )
+
+
+def _of_library(
+    run: Run,
+    spec: NullSpec,
+    name: str,
+    source: str,
+    texts: Callable[[], TextSet],
+    role: Role,
+    attack: str | None = None,
+) -> ScoredSet:
+    def score(key: SecretKey | None) -> Views:
+        assert run.detector is not None
+        return run.library.scores(spec, texts(), run.detector, key)
+
+    return ScoredSet(name, source, lambda: texts().ids, score, role, attack)

@@ -1,0 +1,178 @@
+"""wmbench from Python: what `wmbench generate`, `wmbench detect` and `wmbench run` do, without the command line.
+
+    import wmbench
+
+    texts = [g.text for g in wmbench.generate(["How do tides work?"], scheme="denmark", key="file:my.key")]
+    results = wmbench.run(["none", "denmark"], samples=8, key="file:my.key", output="runs")
+    verdicts = wmbench.detect(texts, results[1].folder / "calibration.npz", key="file:my.key")
+
+Settings have the names and the meaning they have in a configuration file (docs/cli.md). Keys are named by their source,
+`file:PATH` or `env:VARIABLE`, never given themselves. With `workers` above 1 a script needs the usual
+`if __name__ == "__main__":`, as its module is imported by every worker.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wmbench.errors import ConfigError, WmbenchError
+
+if TYPE_CHECKING:
+    from wmbench.bench.build import Builder
+    from wmbench.bench.plan import RunPlan
+    from wmbench.config import RunConfig
+    from wmbench.detection import Calibration
+    from wmbench.types import Generation, Verdict
+
+Chosen = str | Mapping[str, Any]
+"""A name, or {"name": ..., "params": {...}}."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How one run of a comparison ended."""
+
+    folder: Path
+    scheme: str
+    backbone: str
+    dataset: str
+    status: str
+    """success, partial (some attacks failed) or error."""
+    metrics: Mapping[str, Any] | None
+    """metrics.json (docs/results.md); None for a scheme without a detector."""
+    error: WmbenchError | None = None
+
+
+def generate(
+    prompts: str | Sequence[str], scheme: Chosen = "none", *, plugins: Sequence[str | Path] = (), **settings: Any
+) -> list[Generation]:
+    """Answer prompts under a scheme, in order. Settings: backbone, decoding, key, seed, batch_size."""
+    from wmbench.bench.prompts import require_room
+    from wmbench.bench.stages.decode import answered
+    from wmbench.types import Sample
+
+    texts = [prompts] if isinstance(prompts, str) else list(prompts)
+    plan, builder = _one({"schemes": [scheme], **settings}, plugins)
+    samples = [Sample(f"prompt-{i:04d}", text, "", i) for i, text in enumerate(texts)]
+    require_room(samples, builder.backbone(plan.backbone), plan.decoding)
+    found = {g.sample.id: g for g in answered(plan, builder, builder.key(plan), samples)}
+    return [found[sample.id] for sample in samples]
+
+
+def detect(
+    texts: str | Sequence[str],
+    calibration: str | Path | Calibration | None = None,
+    *,
+    scheme: Chosen | None = None,
+    evidence: bool = False,
+    plugins: Sequence[str | Path] = (),
+    **settings: Any,
+) -> list[Verdict]:
+    """Look for a watermark: one verdict per text. Scheme, settings and backbone are those of the calibration unless
+    they are given; a scheme with an exact law needs no calibration. Settings: backbone, key, alpha."""
+    from wmbench.bench.calibrating import recorded_settings, require_fitting
+    from wmbench.bench.detector import Detector
+    from wmbench.detection import Calibration
+
+    where = str(calibration) if isinstance(calibration, str | Path) else "the given calibration"
+    judged_by = Calibration.load(calibration) if isinstance(calibration, str | Path) else calibration
+    recorded = recorded_settings(judged_by) if judged_by is not None else {}
+    if scheme is not None:
+        recorded["schemes"] = [scheme]
+    if not recorded.get("schemes"):
+        raise ConfigError("which scheme is to be detected?", hint="give `scheme`, or a calibration that names one")
+    plan, builder = _one({**recorded, **settings}, plugins)
+    detector = Detector(plan, builder, builder.codec(plan.backbone))
+    detector.hooks.require("score", "detect anything")
+    key = builder.existing_key(plan)
+    if judged_by is not None:
+        require_fitting(judged_by, detector, key.id if key else None, where)
+    verdicts: list[Verdict] = []
+    for features in detector.features([texts] if isinstance(texts, str) else list(texts)):
+        views = detector.score(features, key, evidence=evidence)
+        verdicts += detector.detect(views, judged_by, plan.config.alpha)
+    return verdicts
+
+
+def run(
+    schemes: Chosen | Sequence[Chosen],
+    *,
+    preset: str = "quick",
+    file: str | Path | None = None,
+    plugins: Sequence[str | Path] = (),
+    note: Callable[[str], None] = lambda _: None,
+    **settings: Any,
+) -> list[RunResult]:
+    """Generate, attack, calibrate, detect and measure; resumes what is missing. One result per backbone, scheme and
+    dataset. A run that fails has its error in the result; when it is the only one, the error is raised."""
+    from wmbench.bench.pipeline import execute_all, prepare_all
+    from wmbench.bench.workers import WorkerPool
+    from wmbench.config import load_config
+
+    chosen = [schemes] if isinstance(schemes, str | Mapping) else list(schemes)
+    config = load_config(preset, file, {"schemes": chosen, **_plain(settings)})
+    plans, builder = _resolved(config, plugins, note)
+    with ExitStack() as stack:
+        pool = None
+        if config.workers > 1:
+            pool = stack.enter_context(WorkerPool(config.workers, config, [str(path) for path in plugins]))
+        runs = prepare_all(plans, builder, note=note, executor=pool)
+        ends = dict(execute_all(runs))
+    results = []
+    for prepared in runs:
+        end, plan = ends[prepared], prepared.plan
+        names = (prepared.store.folder, plan.scheme.label, plan.backbone.label, plan.dataset.label)
+        if isinstance(end, WmbenchError):
+            results.append(RunResult(*names, "error", None, end))
+        else:
+            metrics = json.loads(end.metrics.read_bytes()) if end.metrics is not None else None
+            results.append(RunResult(*names, end.status, metrics))
+    return results
+
+
+# --- what they share -------------------------------------------------------------------------------------------
+
+
+def _one(settings: Mapping[str, Any], plugins: Sequence[str | Path]) -> tuple[RunPlan, Builder]:
+    """The plan of a single scheme, without attacks."""
+    from wmbench.config import load_config
+
+    config = load_config(options={"attacks": [], **_plain(settings)})
+    plans, builder = _resolved(config, plugins)
+    if len(plans) != 1:
+        raise ConfigError("one scheme is needed here", why=f"chosen: {', '.join(plan.title for plan in plans)}")
+    return plans[0], builder
+
+
+def _resolved(
+    config: RunConfig, plugins: Sequence[str | Path], note: Callable[[str], None] = lambda _: None
+) -> tuple[list[RunPlan], Builder]:
+    from wmbench.bench.plan import resolve_runs
+
+    builder = _builder(tuple(str(path) for path in plugins))
+    builder.note = note
+    return resolve_runs(config, builder.host), builder
+
+
+@lru_cache(maxsize=4)
+def _builder(plugins: tuple[str, ...]) -> Builder:
+    """Models stay loaded between calls."""
+    from wmbench.bench.build import Builder
+    from wmbench.host import Host
+
+    return Builder(Host.discover(plugins))
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """As they would stand in a file: paths as text, mappings as dictionaries."""
+    return {
+        name: str(value) if isinstance(value, Path) else dict(value) if isinstance(value, Mapping) else value
+        for name, value in settings.items()
+        if value is not None
+    }

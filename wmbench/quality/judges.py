@@ -1,0 +1,68 @@
+"""Judges of fluency: causal language models that give a text's log-perplexity as an answer to its prompt.
+
+`mini-judge` is embedded and knows the language of the lab only. `hf:<folder or hub name>` is any causal model of
+transformers. A judge that cannot judge is not an error: the figure is left out, and the reason stands in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from wmbench.errors import ConfigError
+from wmbench.types import TextCodec
+
+DEFAULT_JUDGE: Final = "mini-judge"
+_HUB: Final = "hf:"
+
+
+class TextJudge(Protocol):
+    def log_perplexity(self, prompt: Sequence[str], texts: Sequence[str]) -> npt.NDArray[np.float64]:
+        """[n] mean negative log-likelihood (nats) per token; NaN for a text without a token."""
+
+
+@dataclass(frozen=True)
+class FoundJudge:
+    """A judge that can judge, not loaded yet."""
+
+    name: str
+    identity: str
+    """Changes when its verdicts may change."""
+    load: Callable[[], TextJudge]
+
+
+def find_judge(name: str, codec: TextCodec) -> FoundJudge | str:
+    """The judge of this name for texts of this tokenizer, or why there is none."""
+    if name == DEFAULT_JUDGE:
+        return _embedded(codec)
+    if name.startswith(_HUB) and len(name) > len(_HUB):
+        return FoundJudge(name, name, lambda: _hub_judge(name.removeprefix(_HUB)))
+    raise ConfigError(
+        f"there is no judge {name!r}", hint=f"name {DEFAULT_JUDGE} or hf:<folder or hub name>, or leave it out"
+    )
+
+
+def _embedded(codec: TextCodec) -> FoundJudge | str:
+    from wmbench.bench.derived import file_digest
+    from wmbench.lab.codec import lab_codec, weights_folder
+    from wmbench.lab.judge import WEIGHTS, Judge
+
+    if codec.fingerprint != lab_codec().fingerprint:
+        return (
+            f"{DEFAULT_JUDGE} knows the language of the lab only, and this backbone writes another; name --judge hf:..."
+        )
+    weights = weights_folder() / WEIGHTS
+    identity = file_digest(weights) if weights.is_file() else None  # type: ignore[arg-type]  # a Path once installed
+    if identity is None:
+        return f"the weights of {DEFAULT_JUDGE} are not installed"
+    return FoundJudge(DEFAULT_JUDGE, identity, Judge)
+
+
+def _hub_judge(name: str) -> TextJudge:
+    from wmbench.quality.causal import CausalJudge
+
+    return CausalJudge(name)
