@@ -1,4 +1,4 @@
-"""Attacks as the user names them: `delete`, `delete:0.3`, `delete:grid`, `lab-rewrite|delete:0.2`, `few`, `local`, ..."""
+"""Attacks as the user names them: `delete`, `delete:0.3`, `delete:grid`, `lab-rewrite|delete:0.2`, `few`, `local`."""
 
 from __future__ import annotations
 
