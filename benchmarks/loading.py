@@ -1,4 +1,4 @@
-"""Memory while a checkpoint of 1 GB in shards is loaded: growth of a fresh process from its imports to its peak (Linux)."""
+"""Memory while a checkpoint of 1 GB in shards is loaded: growth of a fresh process from its imports to its peak."""
 
 from __future__ import annotations
 
