@@ -240,7 +240,7 @@ def windows(pieces: Sequence[Piece], size: int) -> list[Piece]:
     held: list[Piece] = []
     for piece in pieces:
         held.append(piece)
-        if len(held) == size or "\n" in piece.after or piece is pieces[-1]:
+        if sum(part.has_words for part in held) == size or "\n" in piece.after or piece is pieces[-1]:
             whole = "".join(part.before + part.text + part.after for part in held)
             text = whole.strip()
             start = whole.index(text)

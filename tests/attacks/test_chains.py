@@ -110,6 +110,12 @@ def test_a_step_that_fails_fails_the_chain_and_says_which(tmp_path: Path) -> Non
         assert record["error"].startswith("delete: the attack changed nothing")
 
 
+def test_null_texts_are_attacked_by_chains_and_by_the_run_s_own_backbone(tmp_path: Path) -> None:
+    found = metrics(run(tmp_path, attacks=["swap|remask"], attacked_nulls=10))
+    families = {(family["family"], family.get("attack")): family["n"] for family in found["nulls"]}
+    assert families["salad", "swap+remask"] == 10
+
+
 # --- the normaliser ------------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 from collections.abc import Iterator
@@ -9,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from wmbench_attacks.llm.budget import Ledger, ledger_of
+from wmbench_attacks.llm.budget import Ledger
+from wmbench_attacks.llm.cache import AnswerCache
 from wmbench_attacks.llm.config import LlmConfig
 
 from tests.attacks_model.conftest import CANARY, needs_openai
@@ -223,18 +225,38 @@ def test_the_budget_of_money_is_never_exceeded(llm: dict[str, Any], endpoint: En
     settings = {**llm, "price_in": 1.0, "price_out": 4.0, "max_cost": 0.004}
     with pytest.raises(WmbenchError, match="budget"):
         run_attack(SENTENCES, settings, lab_texts)
-    ledger = ledger_of(Path(llm["cache"]).resolve())
-    assert 0.002 < ledger.cost <= 0.004, "calls under way turn out cheaper than reserved, so most of it is used"
+    with AnswerCache(Path(llm["cache"])) as cache:
+        _, cost = Ledger(cache, LlmConfig(**settings)).totals()
+    assert 0.002 < cost <= 0.004, "calls under way turn out cheaper than reserved, so most of it is used"
     assert endpoint.answered
 
 
-def test_a_call_that_is_not_answered_costs_nothing() -> None:
+def test_a_call_that_is_not_answered_costs_nothing(tmp_path: Path) -> None:
     config = LlmConfig(price_in=1e6, price_out=1e6, max_cost=10.0)
-    ledger = Ledger()
-    with pytest.raises(RuntimeError), ledger.call(config, 4, 6):
-        raise RuntimeError("no answer")
-    with ledger.call(config, 4, 6) as charge:
-        charge(1, 2)
-    assert (ledger.calls, ledger.cost) == (2, 3.0)
-    with pytest.raises(WmbenchError, match="max_cost = 10"), ledger.call(config, 4, 6):
+    with AnswerCache(tmp_path / "answers.sqlite") as cache:
+        ledger = Ledger(cache, config)
+        with pytest.raises(RuntimeError), ledger.call(4, 6):
+            raise RuntimeError("no answer")
+        with ledger.call(4, 6) as charge:
+            charge(1, 2)
+        assert ledger.totals() == (2, 3.0)
+        with pytest.raises(WmbenchError, match="max_cost = 10"), ledger.call(4, 6):
+            pass
+
+
+def _call_once(file: Path) -> None:
+    with AnswerCache(file) as cache, Ledger(cache, LlmConfig(max_calls=1)).call(1, 1):
         pass
+
+
+def test_the_budget_holds_over_all_processes_of_a_command(tmp_path: Path) -> None:
+    file = tmp_path / "answers.sqlite"
+    worker = multiprocessing.get_context("spawn").Process(target=_call_once, args=(file,))
+    worker.start()
+    worker.join()
+    assert worker.exitcode == 0
+    with pytest.raises(WmbenchError, match="1 calls"):
+        _call_once(file)
+    with AnswerCache(file) as cache, cache.transaction() as database:
+        database.execute("UPDATE spending SET command = 'another'")
+    _call_once(file)  # another command's spending does not count

@@ -79,7 +79,7 @@ def test_how_to_work_is_no_part_of_a_result() -> None:
     options = {"schemes": ["none"], "attacks": [{"name": "llm-rewrite", "params": how}]}
     (plan,) = resolve_runs(load_config(options=options), Host.discover())
     assert plan.attacks[0].label == "llm-rewrite"
-    assert set(plan.attacks[0].dump()) == {"model", "base_url", "temperature", "attempts"}
+    assert set(plan.attacks[0].describe()["settings"]) == {"model", "base_url", "temperature", "attempts"}
 
 
 def test_a_missing_key_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

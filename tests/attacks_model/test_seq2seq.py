@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import re
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -124,6 +126,18 @@ def test_a_model_that_is_not_there_or_not_safe_is_named(settings: dict[str, Any]
     (tmp_path / "pytorch_model.bin").write_bytes(b"cos\nsystem\n")
     with pytest.raises(ConfigError, match="cannot be loaded"):
         run_attack("parrot", {**settings, "model": str(tmp_path)}, [TEXT])
+
+
+def test_the_documented_way_to_pairs(pegasus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "attacks.md").read_text(encoding="utf-8")
+    (code,) = (block for block in re.findall(r"```python\n(.*?)```", guide, re.DOTALL) if "pairs.jsonl" in block)
+    monkeypatch.chdir(tmp_path)
+    Path("segments.txt").write_text("\n".join([*SENTENCES, "***"]))
+    settings = f'model={str(pegasus)!r}, max_new_tokens=6, cut_off="keep", beams=2'
+    exec(code.replace('model="models/pegasus"', settings), {})
+    pairs = [json.loads(line) for line in Path("pairs.jsonl").read_text().splitlines()]
+    assert [pair["anchor"] for pair in pairs] == SENTENCES
+    assert all(pair["positive"] for pair in pairs)
 
 
 # --- Parrot ------------------------------------------------------------------------------------------------------

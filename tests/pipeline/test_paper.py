@@ -18,6 +18,7 @@ from wmbench.config import PRESETS, load_config
 from wmbench.errors import ConfigError
 from wmbench.host import Host
 from wmbench.lab.codec import lab_codec
+from wmbench.report.paper import paper_figures
 from wmbench.types import NullText
 
 TABLES: list[dict[str, Any]] = json.loads(
@@ -72,6 +73,23 @@ def test_the_tables_have_the_averages_that_the_paper_states() -> None:
     means = {m: sum(r["value"] for r in untuned if r["metric"] == m) / 16 for m in RATES}
     # The paper's sentence says 30.31 for the first; its table gives 30.42.
     assert means == pytest.approx(dict(zip(RATES, (30.42, 37.00, 57.75, 0.8765), strict=True)), abs=0.006)
+
+
+def test_reports_find_the_papers_figures() -> None:
+    found = paper_figures("denmark", "llada-8b", "finance-qa", "llm-rewrite")
+    assert found == pytest.approx({"0.005": 0.6355, "0.01": 0.7492, "0.05": 0.903, "auc": 0.9784})
+    assert paper_figures("dlm-kgw", "dream-7b", "longform-qa", "unattacked")["auc"] == 1.0
+    assert paper_figures("denmark", "mini", "finance", "lab-rewrite") == {}
+
+
+def test_a_first_look_has_four_attacks_that_suit_the_backbone() -> None:
+    host = Host.discover()
+    suited = {"tiny": ["delete", "swap", "crop", "identity"]}
+    if "mini" in host.backbones:
+        suited["mini"] = ["lab-rewrite", "lab-compress", "lab-expand", "lab-document"]
+    for backbone, expected in suited.items():
+        (plan,) = resolve_runs(load_config(options={"schemes": ["none"], "backbone": backbone}), host)
+        assert [attack.label for attack in plan.attacks] == expected
 
 
 def test_presets_are_valid_and_what_the_user_says_wins() -> None:

@@ -83,11 +83,11 @@ def test_points_share_null_features_and_one_control(tmp_path: Path) -> None:
 
 
 def test_detection_settings_do_not_decode_again(tmp_path: Path) -> None:
-    points = swept(tmp_path, {"view_count": [1, 2]})
+    points = swept(tmp_path, {"view_count": [1, 2]}, alpha=0.05)
     assert len({point["folder"] for point in points}) == 1
     assert [point["metrics"]["calibration"]["views"] for point in points] == [1, 2]
     written = (Path(points[0]["folder"]) / "samples.jsonl").stat().st_mtime_ns
-    again = swept(tmp_path, {"view_count": [1, 3]})
+    again = swept(tmp_path, {"view_count": [1, 3]}, alpha=0.05)
     assert again[0]["metrics"]["cells"] == points[0]["metrics"]["cells"]
     assert (Path(points[0]["folder"]) / "samples.jsonl").stat().st_mtime_ns == written
 
@@ -123,3 +123,17 @@ def test_charts_are_drawn_without_scripts(tmp_path: Path) -> None:
     assert "&lt;title&gt;" in html
     assert "<svg" in html
     assert "<script" not in html
+
+
+def test_runs_are_shown_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = load_config(options={**SMALL, "schemes": ["none", "green"], "output": str(tmp_path), "attacks": []})
+    from wmbench.bench.pipeline import execute, prepare_all
+    from wmbench.bench.plan import resolve_runs
+
+    folders = [execute(run).folder for run in prepare_all(resolve_runs(config, host()), builder())]
+    assert run_cli(["analyse", "side-by-side", *folders, "--prompts", "2", "--markdown"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("### ") == 2
+    assert shown.count("**none.** w") == shown.count("**green.** w") == 2
+    assert run_cli(["analyse", "side-by-side", str(tmp_path)]) == 2
+    assert "no run folder" in capsys.readouterr().err

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from wmbench.bench.cost import cost_per_token
 from wmbench.bench.disk import pretty_json
 from wmbench.bench.jsonl import JsonlFile
 from wmbench.bench.measure import Judged, auc_interval, detection, false_positives, rate
@@ -30,6 +31,8 @@ SENTENCES = (
     "Ask what happens to the rate when the first year is over.",
     "Small fees add up, so read the whole table and not only the total.",
 )
+AFTER = {str(n): rate(np.arange(PROMPTS) < share * PROMPTS) for n, share in ((50, 0.2), (150, 0.6), (300, 1.0))}
+"""Detected after so many tokens."""
 NULLS = {
     "set": "lab", "plugin": "lab (wmbench 0.1.0)", "file": None, "codec": "c0ffee", "tokens": [150, 300],
     "calibration": 5200, "heldout": 1000,
@@ -71,24 +74,27 @@ def _write_run(
         cells.append({"attack": attack, "failed": 0, **detection(found, heldout), "detected": detected})
         if attack != "unattacked":
             _write_texts(run / "attacked" / f"{attack}.jsonl", dataset, f"{scheme} after {attack}")
-    clean = _judged(draw.normal(size=PROMPTS))
-    _write_verdicts(run, "clean", ids, clean)
+    unmarked = _judged(draw.normal(size=PROMPTS))
+    _write_verdicts(run, "clean", ids, unmarked)
     _write_verdicts(run, f"heldout-{nulls['set']}", [f"null-{i}" for i in range(1000)], heldout)
-    families = [("lab", heldout, None), ("clean", clean, None), ("lab", heldout, "lab-rewrite")]
+    families = [("lab", heldout, None), ("clean", unmarked, None), ("lab", heldout, "lab-rewrite")]
     metrics = {
         "schema_version": 1, "scheme": scheme, "alg_id": f"test.{scheme}.1", "status": "", "backbone": backbone,
         "dataset": dataset, "key_id": "0123456789ab", "alpha": 0.01,
         "samples": {"total": PROMPTS + 3, "kept": PROMPTS, "dropped": {"short": 3}},
         "calibration": {"n": nulls["calibration"], "views": 26 if scheme == "denmark" else 1, "nulls": nulls},
-        "unresolved": {}, "cells": cells, "clean_auc": auc_interval(clean, heldout),
+        "unresolved": {}, "cells": cells, "clean_auc": auc_interval(unmarked, heldout),
         "nulls": [{"family": f, **false_positives(j), **({"attack": a} if a else {})} for f, j, a in families],
         "wrong_keys": {"n": 0, "why": "none was asked for"},
         "quality": {"delta_log_perplexity": {"estimate": 0.05 * number, "low": 0.05 * number - 0.03,
                                              "high": 0.05 * number + 0.04, "n": [PROMPTS], "method": "made up"}},
         "something_new": {"a newer": "field"},
+        "tokens_to_detect": {"estimate": 125.0, "low": 100.0, "high": 150.0, "alpha": 0.01, "detected_after": AFTER},
     }  # fmt: skip
-    (run / "metrics.json").write_bytes(pretty_json(metrics))
     _write_texts(run / "samples.jsonl", dataset, f"{scheme} marked", per_token=[40, 2, 6, 1, 3][number % 5])
+    clean = JsonlFile(folder / f"none_{backbone}_{dataset}_ffffffffff" / "samples.jsonl").read()
+    metrics["cost"] = cost_per_token(JsonlFile(run / "samples.jsonl").read(), clean)
+    (run / "metrics.json").write_bytes(pretty_json(metrics))
     _write_run_file(run, scheme, "secret", nulls)
     return run
 

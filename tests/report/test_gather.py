@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from wmbench.report.command import command_line
 from wmbench.report.document import Document, json_schema
 from wmbench.report.folders import find_runs
 from wmbench.report.gather import gather
-from wmbench.report.paper import by_cell
+from wmbench.report.paper import by_cell, paper_figures
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "report.schema.json"
 
@@ -42,8 +43,14 @@ def test_every_run_and_cell_is_there(document: Document) -> None:
     assert [part.detected.n for part in rewrite.by_length] == [(12,)] * 5
     assert [part.tokens for part in rewrite.by_length] == sorted(part.tokens for part in rewrite.by_length)
     assert denmark.cost is not None
-    assert denmark.cost.forward_tokens == 40 * 4000 / 60
+    assert denmark.cost.forward_tokens is not None
+    assert denmark.cost.forward_tokens.estimate == 40 * 4000 / 60
     assert denmark.cost.seconds is None  # no timings, no seconds
+    assert denmark.cost.forward_rows_ratio is not None
+    assert denmark.cost.forward_rows_ratio.estimate == pytest.approx(40)
+    assert denmark.tokens_to_detect is not None
+    assert denmark.tokens_to_detect.estimate == 125
+    assert [part.tokens for part in unattacked.by_length] == [50, 150, 300]  # cut texts, where there are some
     assert denmark.quality["delta_log_perplexity"].estimate == 0.0
     assert denmark.more == {"something_new": {"a newer": "field"}}
     assert [family.attack for family in denmark.families] == [None, None, "lab-rewrite"]
@@ -130,36 +137,37 @@ def test_damaged_results_are_named(runs: Path, tmp_path: Path, content: str | No
 
 
 def test_paper_figures_are_found_by_cell() -> None:
-    cell = {"table": "1", "scheme": "DLM-KGW", "backbone": "LLaDA-8B", "dataset": "Finance", "attack": "Clean"}
-    figures = {"TPR@0.5%": 99.4, "tpr@1": 99.4, "tpr@0.05": 100.0, "AUC": 0.9998, "delta log ppl": 0.1}
-    records = [{**cell, "metric": metric, "value": value} for metric, value in figures.items()]
-    again = {**cell, "table": "9", "metric": "AUC", "value": 0.5}
-    ((place, found),) = by_cell([*records, again]).items()
-    assert place == ("dlmkgw", "llada8b", "finance", "unattacked")
-    assert found == pytest.approx({"0.005": 0.994, "0.01": 0.994, "0.05": 1.0, "auc": 0.9998})
+    figures = {"0.005": 0.108, "0.01": 0.182, "0.05": 0.38, "auc": 0.8224}  # the paper's first table
+    assert paper_figures("dlm-kgw", "llada-8b", "finance-qa", "llm-rewrite") == pytest.approx(figures)
+    assert paper_figures("dlm-kgw", "mini", "finance", "lab-rewrite") == {}
+    cell = {"scheme": "s", "backbone": "b", "dataset": "d", "attack": "a", "metric": "auc"}
+    twice = [{**cell, "table": "main", "value": 0.9}, {**cell, "table": "ablation", "value": 0.5}]
+    assert by_cell(twice) == {("s", "b", "d", "a"): {"auc": 0.9}}
 
 
 # --- the command -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("preset", "options"),
     [
-        {"schemes": ["denmark", {"name": "dlm_kgw", "params": {"delta": 3.0}}], "samples": 8, "alpha": 0.05},
-        {"schemes": [{"name": "denmark", "params": {"candidates": 8, "units": "all"}}], "attacks": []},
-        {"schemes": ["all"], "backbone": {"name": "tiny", "params": {"layers": 1}}, "decoding": {"max_new_tokens": 60}},
-        {"schemes": ["none"], "attacks": [{"name": "identity", "params": {}}], "filters": {"min_tokens": 4}, "keys": 3},
+        ("quick", {"schemes": ["denmark", {"name": "dlm_kgw", "params": {"delta": 3.0}}], "samples": 8, "alpha": 0.05}),
+        ("quick", {"schemes": [{"name": "denmark", "params": {"candidates": 8, "units": "all"}}], "attacks": []}),
+        (
+            "quick",
+            {"schemes": ["all"], "backbones": [{"name": "tiny", "params": {"layers": 1}}], "decoding": {"eos": "ban"}},
+        ),
+        ("quick", {"schemes": ["none"], "attacks": ["identity"], "filters": {"min_tokens": 4}, "keys": 3, "seed": 5}),
+        ("lab-mid", {"samples": 10, "lengths": [50, 100], "top_up": True, "normalise": True, "nulls": ["lab"]}),
+        ("quick", {"schemes": ["none"], "datasets": ["toy"], "retries": 2, "attacked_nulls": 5, "judge": "mini-judge"}),
     ],
 )
-def test_the_command_makes_the_same_configuration(options: dict[str, Any]) -> None:
-    import shlex
-
+def test_the_command_makes_the_same_configuration(preset: str, options: dict[str, Any]) -> None:
     from wmbench.cli.run import run
 
-    passed = load_config(options=options).passed
-    words = shlex.split(command_line(passed))
+    asked = load_config(preset, options=options)
+    words = shlex.split(command_line({"passed": asked.passed, "defaulted": asked.defaulted}))
     assert words[:2] == ["wmbench", "run"]
-    parsed = run.make_context("run", words[2:]).params
-    for name in ("trace", "dry_run", "as_json"):
-        parsed.pop(name)
-    assert config_from_options(**parsed).passed == passed
+    parsed = run.make_context("run", words[2:], help_option_names=["-h", "--help"]).params
+    again = config_from_options(**{n: v for n, v in parsed.items() if n not in ("trace", "dry_run", "as_json")})
+    assert (again.passed, again.defaulted) == (asked.passed, asked.defaulted)

@@ -20,7 +20,8 @@ from wmbench.bench.build import Builder
 from wmbench.bench.disk import make_folder, pretty_json, write_atomic
 from wmbench.bench.measure import FPR_TARGETS, target_name
 from wmbench.bench.pipeline import execute, prepare_all
-from wmbench.bench.plan import RunPlan, resolve_runs, slug, spec_hash
+from wmbench.bench.plan import RunPlan, resolve_runs
+from wmbench.bench.resolved import slug, spec_hash
 from wmbench.bench.stages.base import Run
 from wmbench.config import Choice, RunConfig, Settings, merged
 from wmbench.errors import ConfigError, UnknownNameError

@@ -17,7 +17,8 @@ from wmbench.bench.build import Builder
 from wmbench.bench.disk import make_folder, pretty_json, write_atomic
 from wmbench.bench.measure import FPR_TARGETS, target_name
 from wmbench.bench.pipeline import execute, prepare_all
-from wmbench.bench.plan import RunPlan, resolve_runs, slug, spec_hash
+from wmbench.bench.plan import RunPlan, resolve_runs
+from wmbench.bench.resolved import slug, spec_hash
 from wmbench.config import Choice, RunConfig, Settings
 from wmbench.errors import ConfigError, UnknownNameError
 from wmbench.host import Host
@@ -95,8 +96,8 @@ class Search:
         for value in (self.low, self.high):
             if not self.matched and len(self.path) < self.evaluations:
                 self.path[value] = measure(value)
-        while not self.matched and len(self.path) < self.evaluations and (value := self._next()) is not None:
-            self.path[value] = measure(value)
+        while not self.matched and len(self.path) < self.evaluations and (following := self._next()) is not None:
+            self.path[following] = measure(following)
         return self.best
 
     @property
@@ -136,8 +137,12 @@ class Tuning:
     goal: Goal
 
     def __post_init__(self) -> None:
-        if len(self.config.schemes) != 1 or len(self.config.datasets) > 1:
-            raise ConfigError("one scheme is tuned on one dataset", hint="name one --scheme and at most one --dataset")
+        config = self.config
+        if len(config.schemes) != 1 or len(config.datasets) > 1 or len(config.backbones) > 1:
+            raise ConfigError(
+                "one scheme is tuned on one backbone and one dataset",
+                hint="name one --scheme, and at most one --backbone and --dataset",
+            )
 
     def configured(self) -> float:
         """The setting's own value."""

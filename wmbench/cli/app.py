@@ -30,10 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "generate": ("wmbench.cli.generate:generate", "Answer prompts and print the texts."),
     "calibrate": ("wmbench.cli.calibrate:calibrate", "Score null texts under a key and save the result."),
     "detect": ("wmbench.cli.detect:detect", "Look for a watermark in texts: p-value, verdict, evidence."),
-    "tune": (
-        "wmbench.cli.tune:tune",
-        "Search one setting of a scheme until it costs so much quality, or is found so often.",
-    ),
+    "tune": ("wmbench.cli.tune:tune", "Search one setting of a scheme to a target quality or detection rate."),
     "sweep": ("wmbench.cli.sweep:sweep", "Measure a scheme over a grid of settings."),
     "analyse": ("wmbench.cli.analyse:analyse", "Experiments of the installed plugins that look inside a scheme."),
     "report": ("wmbench.cli.report:report", "Write a report on finished runs: an HTML page that needs no network."),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import click
 
-from wmbench.cli.invocation import global_options, json_option, note
+from wmbench.cli.invocation import global_options, json_option, note, print_json
 
-if TYPE_CHECKING:
-    from wmbench.report.compare import Comparison, Difference
+Figure = Mapping[str, Any]
 
 
 @click.command()
@@ -23,57 +24,62 @@ def compare(first: str, second: str, different_nulls: bool, as_json: bool) -> No
 
     Prompts are resampled as pairs, and so are the null texts. Runs that stand on different null sets are refused.
     """
-    from wmbench.errors import ConfigError
-    from wmbench.report.compare import compare as compare_runs
-    from wmbench.report.folders import find_runs
+    from wmbench.bench.comparison import compare_runs
 
-    runs = find_runs([first, second])
-    if len(runs) != 2:
-        raise ConfigError(f"two runs are compared, not {len(runs)}", hint="name two run folders")
-    found = compare_runs(*runs, different_nulls=different_nulls)
+    found = compare_runs(Path(first), Path(second), any_nulls=different_nulls)
     if as_json:
-        click.echo(found.model_dump_json(indent=2))
+        print_json(found)
     else:
         _print(found)
 
 
-def _print(found: Comparison) -> None:
+def _print(found: Mapping[str, Any]) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    for flag in found.flags:
+    for flag in found["flags"]:
         note(f"warning: {flag}")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in ("attack", "figure", "n", "A", "B", "A - B, 95% interval", ""):
         table.add_column(name, justify="right" if name in ("n", "A", "B") else "left", overflow="fold")
-    attack = None
-    for item in found.differences:
-        if item.attack != attack:
-            table.add_section()
-        table.add_row(item.attack if item.attack != attack else "", *_row(item), style=_style(item))
-        attack = item.attack
+    for cell in found["cells"]:
+        table.add_section()
+        if not cell["n"]:
+            table.add_row(cell["attack"], "no shared prompt", "0")
+        for number, (name, figure) in enumerate(_figures(cell)):
+            table.add_row("" if number else cell["attack"], name, str(cell["n"]), *_row(figure), style=_style(figure))
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=110)
-    console.print(f"A = {found.first}\nB = {found.second}", soft_wrap=True)
+    console.print(f"A = {found['first']['folder']}\nB = {found['second']['folder']}", soft_wrap=True)
     console.print(table)
+    for side, letter in (("only_first", "A"), ("only_second", "B")):
+        if found[side]:
+            console.print(f"only in {letter}: {', '.join(found[side])}", style="dim", soft_wrap=True)
 
 
-def _row(item: Difference) -> list[str]:
-    if item.difference is None or item.first is None or item.second is None:
-        return [item.metric, str(item.n), "n/a", "n/a", "the level is out of reach of a calibration", ""]
-    d = item.difference
-    between = f"{d.estimate:+.3f} [{d.low:+.3f}, {d.high:+.3f}]"
-    return [item.metric, str(item.n), f"{item.first:.3f}", f"{item.second:.3f}", between, _WORDS[item.verdict]]
+def _figures(cell: Mapping[str, Any]) -> Iterator[tuple[str, Figure | None]]:
+    if cell["n"]:
+        yield "AUC", cell["auc"]
+        for target, rules in cell["tpr"].items():
+            for rule, figure in rules.items():
+                yield f"TPR at {100 * float(target):g}% FPR, {rule}", figure
 
 
-_WORDS = {
-    "first is better": "A is better",
-    "second is better": "B is better",
-    "no clear difference": "no clear difference",
-}
+def _row(figure: Figure | None) -> list[str]:
+    if figure is None:
+        return ["n/a", "n/a", "out of reach", ""]
+    between = f"{figure['estimate']:+.3f} [{figure['low']:+.3f}, {figure['high']:+.3f}]"
+    return [f"{figure['first']:.3f}", f"{figure['second']:.3f}", between, _verdict(figure)]
 
 
-def _style(item: Difference) -> str:
-    return "" if item.verdict in ("first is better", "second is better") else "dim"
+def _verdict(figure: Figure) -> str:
+    """Only what the interval bears out."""
+    if figure["low"] > 0:
+        return "A is better"
+    return "B is better" if figure["high"] < 0 else "no clear difference"
+
+
+def _style(figure: Figure | None) -> str:
+    return "" if figure is not None and "is better" in _verdict(figure) else "dim"

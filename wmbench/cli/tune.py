@@ -49,7 +49,7 @@ def tune(
     as_json: bool,
     **options: Any,
 ) -> int:
-    """Search one setting of a scheme until it costs so much quality, or is found so often.
+    """Search one setting of a scheme to a target quality or detection rate.
 
     Every point is an ordinary run beside a clean one, without attacks: the same command resumes. The path of the search
     is printed and written to tunings/ in the output folder. The exit code is 1 when the target was not reached.

@@ -13,6 +13,7 @@ from wmbench.report.document import TARGETS, UNATTACKED, Document, Rate, RunRepo
 from wmbench.report.palette import PALETTE
 
 QUALITY: Final = "delta_log_perplexity"
+_COUNTS: Final = ("forward_tokens", "forward_rows", "head_rows", "steps")
 _SHARE: Final = alt.Scale(domain=[0, 1])
 Rows = list[dict[str, Any]]
 
@@ -140,11 +141,13 @@ def _quality(document: Document) -> Chart:
     for run in document.measured:
         attacked = [r.estimate for cell in run.cells if cell.attack != UNATTACKED and (r := cell.rate("0.01"))]
         if QUALITY in run.quality and attacked:
-            cost = _fields(run.quality[QUALITY])
-            rows.append({**_where(run), **cost, "tpr": sum(attacked) / len(attacked), "attacks": len(attacked)})
+            change = _fields(run.quality[QUALITY])
+            rows.append({**_where(run), **change, "tpr": sum(attacked) / len(attacked), "attacks": len(attacked)})
     title = "Quality against detection"
     if not rows:
-        return _missing("quality", title, "These runs have no quality figures (log-perplexity against clean texts).")
+        reasons = dict.fromkeys(run.no_quality for run in document.measured if run.no_quality)
+        why = f" ({'; '.join(reasons)})" if reasons else ""
+        return _missing("quality", title, f"These runs have no log-perplexity against clean texts{why}.")
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         color=_colour(document),
         y=alt.Y("tpr:Q", title="mean TPR at 1% FPR under attack", scale=_SHARE, axis=alt.Axis(format="%")),
@@ -163,9 +166,10 @@ def _quality(document: Document) -> Chart:
 def _cost(document: Document) -> Chart:
     rows: Rows = []
     for run in document.runs:
-        if run.cost:
-            seconds = f"{run.cost.seconds:.3g}" if run.cost.seconds is not None else "not measured in one go"
-            rows.append({**_where(run), **run.cost.model_dump(), "seconds": seconds})
+        if run.cost and run.cost.forward_tokens:
+            counts = {name: rate.estimate for name in _COUNTS if (rate := getattr(run.cost, name))}
+            seconds = "not timed" if run.cost.seconds is None else f"{run.cost.seconds:.3g}"
+            rows.append({**_where(run), **counts, "seconds": seconds})
     title = "Cost per token"
     if not rows:
         return _missing("cost", title, "These runs have no samples.")
@@ -198,7 +202,9 @@ def _length(document: Document) -> Chart:
     title = "Detection against length"
     if not rows:
         return _missing("length", title, "The lengths of the texts are not there any more.")
-    caption = "Share of texts with p at or below alpha, by the length of the text; up to five bins of equal counts."
+    caption = "Share of texts with p at or below alpha, by length: up to five bins of texts as long as they are"
+    cut = any(run.tokens_to_detect and run.tokens_to_detect.detected_after for run in document.measured)
+    caption += "; unattacked texts are cut after so many tokens." if cut else "."
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         x=alt.X("tokens:Q", title="tokens", scale=alt.Scale(zero=False, padding=12)),
         color=_colour(document),

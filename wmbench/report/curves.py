@@ -1,17 +1,14 @@
-"""Figures that metrics.json does not hold, from the verdicts of a run: curves over FPR and over length, and cost."""
+"""Curves that metrics.json does not hold, from the verdicts of a run: over FPR, and over length."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from wmbench.bench.jsonl import Record
 from wmbench.detection import clopper_pearson, roc
-from wmbench.report.document import Cost, LengthBin, Rate
+from wmbench.report.document import LengthBin, Rate
 
 HIGHEST_FPR: Final = 0.1
 _BINS: Final = 5
@@ -36,22 +33,3 @@ def by_length(tokens: npt.NDArray[np.int64], detected: npt.NDArray[np.bool_]) ->
             rate = Rate(estimate=found.estimate, low=found.low, high=found.high, n=found.n, method=found.method)
             bins.append(LengthBin(tokens=float(np.median(tokens[rows])), detected=rate))
     return bins
-
-
-def cost(samples: Sequence[Record], timings: Iterable[Record]) -> Cost | None:
-    """Per generated token. Seconds only when one process decoded everything: else waiting would count."""
-    tokens = sum(len(sample["token_ids"]) for sample in samples)
-    if not tokens:
-        return None
-    parts = {
-        name: sum(sample["cost"][name] for sample in samples) / tokens
-        for name in ("forward_tokens", "forward_rows", "head_rows", "steps")
-    }
-    return Cost(tokens=tokens, **parts, seconds=_seconds(len(samples), timings, tokens))
-
-
-def _seconds(samples: int, timings: Iterable[Record], tokens: int) -> float | None:
-    """The clock of an invocation starts at zero: times that go back show that there were several."""
-    ends = [entry["at"] for entry in timings if entry.get("event") == "sample"]
-    in_one_go = len(ends) == samples and all(before <= after for before, after in pairwise(ends))
-    return ends[-1] / tokens if in_one_go else None

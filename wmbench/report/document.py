@@ -81,6 +81,13 @@ class Family(Part):
     fpr: dict[str, Rate | None]
 
 
+class KeyFamily(Part):
+    """False positives of one family, averaged over wrong keys."""
+
+    family: str
+    fpr: dict[str, Rate | None]
+
+
 class WrongKeys(Part):
     """The same texts under keys that marked nothing, averaged over keys."""
 
@@ -90,22 +97,41 @@ class WrongKeys(Part):
     samples_auc: Rate | None = None
     clean_auc: Rate | None = None
     fpr: Rate | None = None
+    """On the held-out null texts, at alpha."""
+    families: list[KeyFamily] = Field(default_factory=list)
 
 
 class Cost(Part):
-    """What one generated token costs."""
+    """What one generated token costs, with intervals over samples."""
 
     tokens: int
     """Generated tokens that the figures are averaged over."""
-    forward_tokens: float
+    forward_tokens: Rate | None = None
     """Positions sent through the model."""
-    forward_rows: float
+    forward_rows: Rate | None = None
     """Canvases sent through the model."""
-    head_rows: float
+    head_rows: Rate | None = None
     """Positions sent through the LM head."""
-    steps: float
+    steps: Rate | None = None
+    forward_tokens_ratio: Rate | None = None
+    """To clean decoding."""
+    forward_rows_ratio: Rate | None = None
     seconds: float | None = None
-    """On the machine of the run, when nothing interrupted it."""
+    """Of the machine that ran it, over all its invocations."""
+
+
+class TokensToDetect(Part):
+    """How long a text must be."""
+
+    estimate: float | None = None
+    """Median of the fewest tokens with p <= alpha; null: half of the texts are never detected."""
+    low: float | None = None
+    high: float | None = None
+    why: str = ""
+    never: Rate | None = None
+    """Share of texts that no measured length is enough for."""
+    detected_after: dict[str, Rate] = Field(default_factory=dict)
+    """Share with p <= alpha by number of tokens."""
 
 
 class NullSet(Part):
@@ -175,14 +201,20 @@ class RunReport(Part):
     wrong_keys: WrongKeys = WrongKeys()
     cost: Cost | None = None
     quality: dict[str, Rate] = Field(default_factory=dict)
-    """By name, such as `delta_log_perplexity` against the clean texts of the same prompts."""
-    tokens_to_detect: Rate | None = None
+    """By name; `delta_log_perplexity` is against the clean texts."""
+    judge: str | None = None
+    """The model that judged quality."""
+    no_quality: str = ""
+    """Why a quality figure is missing."""
+    tokens_to_detect: TokensToDetect | None = None
     more: dict[str, Any] = Field(default_factory=dict)
     """Whatever else metrics.json says."""
     command: str
     """The run's arguments as a command line; the key's source is left out."""
     settings: dict[str, Any] = Field(default_factory=dict)
-    """Of the scheme and of decoding, defaults included."""
+    """Of scheme, decoding, backbone and filters, defaults included."""
+    approximations: dict[str, Any] = Field(default_factory=dict)
+    """Approximate options that are on, which no published figure has."""
     versions: dict[str, str] = Field(default_factory=dict)
     platform: dict[str, str] = Field(default_factory=dict)
     fingerprints: dict[str, str] = Field(default_factory=dict)

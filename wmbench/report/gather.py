@@ -10,10 +10,12 @@ import numpy as np
 from pydantic import ValidationError
 
 from wmbench import __version__
+from wmbench.bench.cost import cost_per_token, seconds_per_token
 from wmbench.bench.derived import digest
+from wmbench.bench.textset import SAMPLES
 from wmbench.errors import IntegrityError
 from wmbench.report.command import command_line
-from wmbench.report.curves import by_length, cost, low_roc
+from wmbench.report.curves import by_length, low_roc
 from wmbench.report.document import Cell, Document, NullSet, Rate, RunReport
 from wmbench.report.folders import METRICS, RunFolder, find_runs, set_name
 from wmbench.report.notes import notices, warnings
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 TEXTS: Final = 6
 """Prompts of each run whose texts are shown."""
-_SHOWN: Final = frozenset(RunReport.model_fields) | {"schema_version", "status"}
+_SHOWN: Final = frozenset(RunReport.model_fields) | {"schema_version", "status", "normalise"}
 """Fields of metrics.json that have their place; what else it says is listed as further figures."""
 
 
@@ -64,7 +66,10 @@ def _measured(
                 "clean_auc": metrics.get("clean_auc"),
                 "wrong_keys": metrics.get("wrong_keys") or {},
                 "quality": _rates(metrics.get("quality")),
-                "tokens_to_detect": _rate(metrics.get("tokens_to_detect")),
+                "judge": (metrics.get("quality") or {}).get("judge"),
+                "no_quality": (metrics.get("quality") or {}).get("why") or "",
+                "tokens_to_detect": metrics.get("tokens_to_detect"),
+                "cost": _cost(folder, metrics.get("cost")),
                 "more": {name: value for name, value in metrics.items() if name not in _SHOWN},
                 "examples": examples(folder, control, attacks, texts, light),
                 "no_evidence": no_evidence,
@@ -90,6 +95,7 @@ def _control(folder: RunFolder) -> RunReport:
             "backbone": spec["backbone"]["name"] if len(parts) != 4 else parts[1],
             "dataset": "" if len(parts) != 4 else parts[2],
             "is_control": True,
+            "cost": _cost(folder, None),
             "samples": {
                 "total": sum(folder.run.get("dropped", {}).values()) + len(folder.samples),
                 "kept": len(folder.samples),
@@ -105,18 +111,19 @@ def _provenance(folder: RunFolder) -> dict[str, Any]:
     spec = run.get("spec", {})
     return {
         "name": folder.path.resolve().name,
-        "command": command_line(run.get("arguments", {}).get("passed", {})),
+        "command": command_line(run.get("arguments", {})),
         "settings": {
             "scheme": spec.get("scheme", {}).get("settings", {}),
             "decoding": spec.get("decoding", {}),
             "backbone": spec.get("backbone", {}).get("settings", {}),
             "filters": run.get("filters", {}),
             "seed": spec.get("seed"),
+            "normalise": folder.metrics.get("normalise", False) if not folder.is_control else False,
         },
+        "approximations": run.get("approximations") or {},
         "versions": run.get("versions", {}),
         "platform": run.get("platform", {}),
         "fingerprints": run.get("fingerprints", {}),
-        "cost": cost(folder.store.samples.read(), folder.store.timings.read()),
     }
 
 
@@ -130,9 +137,19 @@ def _cell(folder: RunFolder, cell: dict[str, Any]) -> Cell:
     if found and nulls:
         more["roc"] = low_roc(_column(found, "score"), _column(nulls, "score"))
     tokens = folder.lengths(name)
-    if tokens is not None and len(tokens) == len(found) and "by_length" not in cell:
+    after = (metrics.get("tokens_to_detect") or {}).get("detected_after")
+    if name == SAMPLES and after:  # the same texts cut shorter say more than texts that happen to be shorter
+        more["by_length"] = [{"tokens": int(tokens), "detected": after[tokens]} for tokens in sorted(after, key=int)]
+    elif tokens is not None and len(tokens) == len(found):
         more["by_length"] = by_length(tokens, np.array(_column(found, "p")) <= metrics["alpha"])
     return Cell.model_validate({**cell, **more})
+
+
+def _cost(folder: RunFolder, counted: dict[str, Any] | None) -> dict[str, Any]:
+    """As metrics.json has it; a control has no metrics, so its tokens are counted here."""
+    timed = seconds_per_token(folder.path)
+    found = counted or cost_per_token(folder.store.samples.read())
+    return {**found, "seconds": timed["seconds_per_token"] if timed else None}
 
 
 def _column(verdicts: dict[str, Any], name: str) -> list[float]:

@@ -42,6 +42,11 @@ def warnings(runs: Sequence[RunReport]) -> list[str]:
         versions = sorted({run.versions.get("wmbench", "unknown") for run in runs})
         found.append(f"The runs were made with different versions of wmbench: {_listed(versions)}.")
     found += [f"{run.scheme}: {run.caveat}." for run in measured if run.caveat]
+    found += [
+        f"{run.scheme} is approximate ({', '.join(f'{name} = {value}' for name, value in run.approximations.items())})."
+        for run in measured
+        if run.approximations
+    ]
     return list(dict.fromkeys(found))
 
 

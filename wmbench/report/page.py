@@ -136,11 +136,14 @@ def _card(run: RunReport) -> dict[str, Any]:
     areas = [cell.auc.estimate for cell in run.cells if cell.auc and cell.attack != UNATTACKED]
     if areas:
         facts.append(("mean AUC under attack", f"{sum(areas) / len(areas):.3f}"))
-    if run.tokens_to_detect:
-        facts.append(("tokens to detect", f"{run.tokens_to_detect.estimate:.0f}"))
-    facts += [(name.replace("_", " "), f"{rate.estimate:+.3f}") for name, rate in run.quality.items()]
-    if run.cost:
-        facts.append(("model positions per token", f"{run.cost.forward_tokens:,.0f}"))
+    if needed := run.tokens_to_detect:
+        facts.append(("median tokens to detect", "n/a" if needed.estimate is None else f"{needed.estimate:.0f}"))
+    if change := run.quality.get("delta_log_perplexity"):
+        facts.append(("log-perplexity to clean", f"{change.estimate:+.3f}"))
+    if run.cost and run.cost.forward_rows_ratio:
+        facts.append(("model forwards to clean", f"{run.cost.forward_rows_ratio.estimate:.2f} ×"))
+    elif run.cost and run.cost.forward_rows:
+        facts.append(("model forwards per token", f"{run.cost.forward_rows.estimate:.2f}"))
     rates = [rate.estimate for rate, _ in attacked]
     mean = f"{100 * sum(rates) / len(rates):.0f}%" if rates else facts[0][1]
     label = f"mean TPR at {_percent(target)} FPR under attack" if rates else f"TPR at {_percent(target)} FPR"
@@ -217,7 +220,7 @@ def chart_bundle() -> str:
     import vl_convert
 
     version = ".".join(altair.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
-    bundle: str = vl_convert.javascript_bundle(None, vl_version=version)
+    bundle: str = vl_convert.javascript_bundle(vl_version=version)  # type: ignore[call-arg]  # its stub says otherwise
     return f"(() => {{ {bundle}\n}})();"  # its own scope: minified names must not meet the page's
 
 

@@ -7,11 +7,12 @@ key, from the run's own calibration.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from wmbench.bench.draws import prompt_id
 from wmbench.bench.jsonl import Record
 from wmbench.bench.textset import CLEAN
-from wmbench.errors import ConfigError, WmbenchError
+from wmbench.errors import WmbenchError
 from wmbench.report.document import UNATTACKED, Example, Passage, Piece
 from wmbench.report.evidence import spans
 from wmbench.report.folders import RunFolder, set_name
@@ -39,7 +40,7 @@ class Illuminator:
     def of_run(cls, folder: RunFolder, host: Host, key: str | None = None) -> Illuminator:
         """As the calibration of the run says; refuses another key than the run's."""
         from wmbench.bench.build import Builder
-        from wmbench.bench.calibrating import require_fitting
+        from wmbench.bench.calibrating import recorded_settings, require_fitting
         from wmbench.bench.detector import Detector
         from wmbench.bench.plan import resolve_runs
         from wmbench.config import load_config
@@ -47,7 +48,7 @@ class Illuminator:
 
         path = folder.path / _CALIBRATION
         calibration = Calibration.load(path)
-        config = load_config(options={**_made_with(calibration), "attacks": [], **({"key": key} if key else {})})
+        config = load_config(options={**recorded_settings(calibration), "attacks": [], **({"key": key} if key else {})})
         plan = resolve_runs(config, host)[0]
         builder = Builder(host)
         detector = Detector(plan, builder, builder.codec(plan.backbone))
@@ -61,26 +62,13 @@ class Illuminator:
         for features in self._detector.features(texts):
             views = self._detector.score(features, self._key, evidence=True)
             for verdict in self._detector.detect(views, self._calibration, self._alpha):
-                text = texts[len(found)]
+                text = self._detector.as_scored(texts[len(found)])
                 if not verdict.evidence:
                     found.append([Piece(text=text)])
                     continue
                 parts = spans(codec.encode(text), verdict.evidence, codec)
                 found.append([Piece(text=t, weight=e.weight, label=e.label) if e else Piece(text=t) for t, e in parts])
         return found
-
-
-def _made_with(calibration: Calibration) -> dict[str, Any]:
-    made = calibration.metadata
-    if "scheme" not in made or "backbone" not in made:
-        raise ConfigError("this calibration does not say what it was made for")
-    settings = dict(made["backbone"]["settings"])
-    argument = settings.pop("argument", "")
-    return {
-        "schemes": [{"name": made["scheme"]["name"], "params": made["scheme"]["settings"]}],
-        "backbone": {"name": f"{made['backbone']['name']}{argument}", "params": settings},
-        "decoding": made["decoding"],
-    }
 
 
 def examples(
@@ -90,7 +78,8 @@ def examples(
     chosen = list(folder.samples)[:count]
     sets: dict[str, dict[str, Record]] = {}
     if control is not None:
-        sets[CLEAN] = control.samples
+        by_prompt = {prompt_id(identity): record for identity, record in control.samples.items()}
+        sets[CLEAN] = {i: by_prompt[prompt_id(i)] for i in chosen if prompt_id(i) in by_prompt}
     for attack in attacks:
         is_marked = attack == UNATTACKED
         records = folder.samples if is_marked else {r["id"]: r for r in folder.store.attacked(attack).read()}
@@ -104,7 +93,12 @@ def examples(
         pieces = dict(zip(texts, lit, strict=True))
         for identity in present:
             passages[identity].append(
-                _passage(kind, verdicts.get(identity), records[identity].get("error"), pieces.get(identity, []))
+                _passage(
+                    kind,
+                    verdicts.get(records[identity]["id"]),
+                    records[identity].get("error"),
+                    pieces.get(identity, []),
+                )
             )
     return [Example(id=i, prompt=folder.samples[i]["prompt"], passages=passages[i]) for i in chosen]
 

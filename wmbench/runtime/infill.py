@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
+import torch
 
 from wmbench.errors import ConfigError
 from wmbench.runtime.backbone import Backbone
@@ -45,11 +46,16 @@ def likeliest_tokens(backbone: Backbone, canvases: Sequence[Canvas], count: int)
         rows = [_row(canvas, backbone, 0) for canvas in canvases[at : at + _ROWS_AT_ONCE]]
         open_rows = [row for row in rows if len(row.masked)]
         views = engine.base_views(open_rows, [engine.span(row, row.masked) for row in open_rows])
-        best = {}
-        for row, view in zip(open_rows, views, strict=True):
-            logits = engine.logits(view.at(row.masked), [(row, len(row.masked))])
-            best[row] = logits.topk(min(count, logits.shape[1]), dim=-1).indices.cpu().numpy()
-        found += [best.get(row, np.empty((0, count), dtype=np.int64)) for row in rows]
+        if not open_rows:
+            found += [np.empty((0, count), dtype=np.int64) for _ in rows]
+            continue
+        states = torch.cat([view.at(row.masked) for row, view in zip(open_rows, views, strict=True)])
+        best = [
+            engine.logits(part, ()).topk(min(count, backbone.vocab_size), dim=-1).indices.cpu()
+            for part in torch.split(states, engine.logit_rows)
+        ]
+        ends = np.cumsum([len(row.masked) for row in rows])
+        found += np.split(torch.cat(best).numpy(), ends[:-1])
     return found
 
 

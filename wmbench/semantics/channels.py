@@ -68,7 +68,7 @@ def official_directions(direction_seed: int, sign_seed: int, channels: int, dime
     def signed(units: IntArray) -> Floats:
         known, wanted = int(units[0]), int(units[-1]) + 1
         directions, signs = official_channels(wanted, channels, dimension, direction_seed, sign_seed)
-        return signs[known:, :, None] * directions[known:].astype(np.float64)
+        return signs[known:, :, None].astype(np.float64) * directions[known:].astype(np.float64)
 
     return signed
 

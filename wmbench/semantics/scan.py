@@ -156,7 +156,8 @@ class UnitTable:
     def totals(self, values: AnyArray) -> Floats:
         """[texts, sizes] sum of the values [N] over the units of a text at a size."""
         shape = len(self.features), len(self.config.sizes)
-        return np.bincount(self.groups, weights=values, minlength=shape[0] * shape[1]).reshape(shape)
+        sums: Floats = np.bincount(self.groups, weights=values, minlength=shape[0] * shape[1]).astype(np.float64)
+        return sums.reshape(shape)
 
     def of_units(self, per_text: Floats) -> Floats:
         """[N] for every unit the value [texts, sizes] of its text and size."""

@@ -11,7 +11,7 @@ from typing import Any
 from wmbench import hookimpl
 from wmbench.types import AttackContext, Attacked, AttackInput
 from wmbench_attacks.llm import prompts
-from wmbench_attacks.llm.budget import ledger_of
+from wmbench_attacks.llm.budget import Ledger
 from wmbench_attacks.llm.cache import AnswerCache
 from wmbench_attacks.llm.config import ExpandConfig, LengthConfig, LlmConfig, TranslateConfig
 from wmbench_attacks.llm.endpoint import Endpoint, require_client
@@ -44,7 +44,7 @@ class LlmAttack:
     def _rewrite_all(self, pieces: Iterable[str], seed: int) -> dict[str, Rewritten]:
         config, stop = self.config, threading.Event()
         with AnswerCache(config.cache_file) as cache:
-            ledger = ledger_of(config.cache_file.resolve())
+            ledger = Ledger(cache, config)
             with (
                 Endpoint(config, ledger, stop, lambda: cache.has_answer_of(config.source)) as endpoint,
                 ThreadPoolExecutor(config.workers) as pool,

@@ -1,4 +1,5 @@
-"""Answers on disk: one sqlite file that several processes may share. An answer that was paid for is never lost."""
+"""Answers on disk, and what they cost: one sqlite file that several processes may share. What was paid for is never
+lost."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from typing import Self
 from wmbench.errors import IntegrityError
 
 _FORMAT = 1
-_TABLE = """
+_TABLES = """
 CREATE TABLE IF NOT EXISTS answers (
     key TEXT PRIMARY KEY,       -- hash of all that the answer depends on, and of the attempt
     source TEXT NOT NULL,       -- endpoint and model
@@ -22,7 +23,12 @@ CREATE TABLE IF NOT EXISTS answers (
     finish TEXT NOT NULL,       -- why the model stopped: 'stop', 'length', ...
     tokens_in INTEGER NOT NULL,
     tokens_out INTEGER NOT NULL
-) WITHOUT ROWID
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS spending (
+    command TEXT PRIMARY KEY,
+    calls INTEGER NOT NULL,
+    cost REAL NOT NULL          -- calls under way at their worst
+) WITHOUT ROWID;
 """
 _WAIT_SECONDS = 60.0
 """For another process that is writing."""
@@ -57,9 +63,7 @@ class AnswerCache:
         (found,) = self._connection.execute("PRAGMA user_version").fetchone()
         if found not in (0, _FORMAT):
             raise sqlite3.DatabaseError(f"its format is {found}, expected {_FORMAT}")
-        with self._connection:
-            self._connection.execute(_TABLE)
-            self._connection.execute(f"PRAGMA user_version = {_FORMAT}")
+        self._connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {_FORMAT}; COMMIT")
 
     def __enter__(self) -> Self:
         return self
@@ -76,8 +80,8 @@ class AnswerCache:
     def put(self, key: str, source: str, prompt: str, answer: Answer) -> Answer:
         """On disk when this returns. What another process stored meanwhile stays, and is what both get."""
         row = (key, source, prompt, answer.text, answer.finish, answer.tokens_in, answer.tokens_out)
-        with self._errors(), self._lock, self._connection:
-            self._connection.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        with self.transaction() as database:
+            database.execute("INSERT OR IGNORE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?)", row)
         return self.get(key) or answer
 
     def has_answer_of(self, source: str) -> bool:
@@ -85,6 +89,13 @@ class AnswerCache:
         query = "SELECT 1 FROM answers WHERE source = ? LIMIT 1"
         with self._errors(), self._lock:
             return self._connection.execute(query, (source,)).fetchone() is not None
+
+    @contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """All or nothing, and no other thread or process in between."""
+        with self._errors(), self._lock, self._connection:
+            self._connection.execute("BEGIN IMMEDIATE")
+            yield self._connection
 
     @contextmanager
     def _errors(self) -> Iterator[None]:

@@ -95,7 +95,7 @@ class Endpoint:
         import openai
 
         most_in = _TEMPLATE_TOKENS + sum(len(message["content"].encode()) for message in messages)
-        with self._ledger.call(self._config, most_in, room) as charge:
+        with self._ledger.call(most_in, room) as charge:
             try:
                 body = self._post(messages, room)
             except openai.APIStatusError as error:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from wmbench.types import IntArray
 from wmbench_dlm_kgw.config import DlmKgwConfig
-from wmbench_dlm_kgw.green import GreenMatrix, token_hashes
+from wmbench_dlm_kgw.green import GreenMatrix, Ids, token_hashes
 from wmbench_dlm_kgw.neighbourhood import Neighbourhood
 from wmbench_dlm_kgw.strength import boosts
 
@@ -98,7 +98,7 @@ class SingleContext:
         ids, law = self._laws(cells, top_ids, masked_law)
         offset = self.config.convolution_kernel[0]
         # Pairs (context, coloured cell) that touch a target. A cell is the context of one cell and is coloured by one.
-        coloured = np.unique(np.concatenate([targets, cells.at(-offset, targets)]))
+        coloured: IntArray = np.unique(np.concatenate([targets, cells.at(-offset, targets)]))
         coloured = coloured[coloured >= 0]
         context = cells.at(offset, coloured)
         coloured, context = coloured[context >= 0], context[context >= 0]
@@ -114,7 +114,7 @@ class SingleContext:
         gradients: Floats = alpha[targets]
         return gradients
 
-    def _green(self, hashes: IntArray, tokens: IntArray, needed: npt.NDArray[np.bool_]) -> Floats:
+    def _green(self, hashes: Ids, tokens: IntArray, needed: npt.NDArray[np.bool_]) -> Floats:
         """Colours [pairs, k context tokens, k coloured tokens] where needed, else 0."""
         if 2 * np.count_nonzero(needed) >= needed.size:  # a matrix of colours costs less per pair than single ones
             return (self.green(hashes[:, :, None], tokens[:, None, :]) & needed).astype(np.float64)

@@ -64,7 +64,7 @@ class MetricsStage:
         names += [LENGTHS] if lengths_of(run) else []
         judge = judge_of(run)
         quality = judge if isinstance(judge, str) else [derived.content_digest(QUALITY), _clean_quality(run)]
-        asked = [SCHEMA_VERSION, config.alpha, config.normalise, config.attacked_nulls]
+        asked: list[object] = [SCHEMA_VERSION, config.alpha, config.normalise, config.attacked_nulls]
         asked += [attack.label for attack in run.plan.attacks]
         costs = [[sample["cost"] for sample in _all_samples(one)] for one in (run, run.clean)]
         return digest([asked, {name: derived.content_digest(name) for name in names}, quality, costs])

@@ -189,7 +189,7 @@
       font,
       view: { stroke: null },
       rule: { color: soft },
-      axis: { labelColor: soft, titleColor: soft, gridColor: line, domainColor: line, tickColor: line, labelFontSize: 11, titleFontSize: 11, titleFontWeight: 500, titlePadding: 8 },
+      axis: { labelColor: soft, titleColor: soft, gridColor: line, domainColor: line, tickColor: line, labelFontSize: 11, titleFontSize: 11, titleFontWeight: 500, titlePadding: 8, labelOverlap: "greedy", labelSeparation: 4 },
       legend: { labelColor: ink, orient: "bottom", direction: "horizontal", columns: 3, symbolType: "circle", labelFontSize: 11 },
     };
   }

@@ -161,11 +161,11 @@ def attend_copies(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, copy_length: in
     if not copy_length:
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
     n, shared = copy_length, mask.shape[-1] - copy_length
-    head = [x[:, :, :shared] for x in (q, k, v)]
-    parts = [F.scaled_dot_product_attention(*head, attn_mask=mask[..., :shared, :shared])]
+    head_q, head_k, head_v = (x[:, :, :shared] for x in (q, k, v))
+    parts = [F.scaled_dot_product_attention(head_q, head_k, head_v, attn_mask=mask[..., :shared, :shared])]
     for begin in range(shared, q.shape[2], n):
         own_q, own_k, own_v = (x[:, :, begin : begin + n] for x in (q, k, v))
-        keys, values = torch.cat([head[1], own_k], 2), torch.cat([head[2], own_v], 2)
+        keys, values = torch.cat([head_k, own_k], 2), torch.cat([head_v, own_v], 2)
         parts.append(F.scaled_dot_product_attention(own_q, keys, values, attn_mask=mask[..., shared:, :]))
     return torch.cat(parts, 2)
 
