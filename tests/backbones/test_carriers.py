@@ -124,6 +124,7 @@ def test_wrong_frequencies_do_not_run(checkpoints: dict[str, Path]) -> None:
         check_frequencies(carrier.model, carrier.settings)
 
 
+@pytest.mark.slow
 def test_compiled_trunk_gives_the_same_logits(checkpoints: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Traced, but not turned into machine code: that takes a minute and is torch's own business."""
     compiled = torch.compile
