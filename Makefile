@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 
 .PHONY: run test test-slow lint bench clean
 
-run: $(STAMP)  ## embedded defaults: generate, attack, calibrate, detect; ends in a table
+run: $(STAMP)  ## embedded defaults: generate, attack, calibrate, detect; ends in a report
 	$(BIN)/wmbench run --scheme denmark
 
 test: $(STAMP) lint  ## linters, then the whole test suite
@@ -28,5 +28,5 @@ clean:
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,report]"
 	touch $(STAMP)

@@ -1,4 +1,4 @@
-"""Memory while a sharded checkpoint of 1 GB is loaded: peak of a fresh process above its size after the imports."""
+"""Memory while a checkpoint of 1 GB in shards is loaded: growth of a fresh process from its imports to its peak."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ SHAPE = {"d_model": 1024, "n_heads": 16, "n_kv_heads": 16, "mlp_hidden_size": 40
 SHARDS = 5
 
 LOAD = """
-import resource, sys
+import re, sys
+from pathlib import Path
 import torch, transformers
 from transformers import LlamaForCausalLM
 from wmbench.runtime.backbones.hf.backbone import load_backbone
 from wmbench.runtime.backbones.hf.settings import Llada8bSettings
 
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+def memory(field):  # of this process alone; getrusage would include what its parent held when it was forked
+    return 1024 * int(re.search(field + r":\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 
-before = peak()
-load_backbone(Llada8bSettings(path=sys.argv[1], device="cpu"))
-print(peak() - before)
+before = memory("VmRSS")
+backbone = load_backbone(Llada8bSettings(path=sys.argv[1], device="cpu"))
+print(memory("VmHWM") - before)
 """
 
 

@@ -35,7 +35,7 @@ _LAB: Final[Settings] = {
     "keys": 25,
 }
 PRESETS: Final[dict[str, Settings]] = {
-    "quick": {"samples": 8, "attacks": ["local"], "calibration_texts": 2700, "heldout_texts": 1000},
+    "quick": {"samples": 8, "attacks": ["few"], "calibration_texts": 2700, "heldout_texts": 1000},
     "lab-mid": {**_LAB, "samples": 100, "calibration_texts": 6000, "heldout_texts": 4000},
     "lab-full": {**_LAB, "samples": 300, "calibration_texts": 30_000, "heldout_texts": 10_000},
     "paper": {
@@ -54,8 +54,8 @@ PRESETS: Final[dict[str, Settings]] = {
 LONG_PRESETS: Final = frozenset({"lab-mid", "lab-full", "paper"})
 """Those whose time is estimated, and said, before they start."""
 
-ALL, LOCAL = "all", "local"
-"""In place of a name: everything registered; every attack that costs nothing."""
+ALL, LOCAL, FEW = "all", "local", "few"
+"""In place of a name: everything registered; every attack that costs nothing; four of those, for a first look."""
 CHAIN = "|"
 """Between attacks that work on each other's results."""
 
@@ -282,7 +282,7 @@ def override_choices(choices: Sequence[Any], overrides: Settings, kind: str, opt
     for dotted, value in overrides.items():
         owner, dot, setting = dotted.rpartition(".")
         if dot and not any(owner in _steps(name) for name in names):
-            if not {ALL, LOCAL} & set(names):
+            if not {ALL, LOCAL, FEW} & set(names):
                 raise UnknownNameError(f"{kind} in {option}", owner, names, hint=f"add --{kind} {owner}")
             chosen.append({"name": owner})  # chosen by `all` or `local`; now by itself, with its own settings
             names.append(owner)

@@ -32,6 +32,8 @@ from wmbench.types import AttackInfo, BackboneEntry, DatasetInfo, EncoderInfo, R
 STRICT_VARIABLE = "WMBENCH_STRICT_PLUGINS"
 DISABLE_VARIABLE = "WMBENCH_DISABLE_PLUGINS"
 ENTRY_POINT_GROUP = "wmbench"
+COMMAND_GROUPS = ("analyse",)
+"""Groups of commands that plugins may add to, with a command named `analyse my-figure`."""
 
 Info = TypeVar("Info", bound=Registered)
 
@@ -207,6 +209,9 @@ class Host:
                 seen.add(info.name)
         own: set[str] = set()
         for name, _, _ in found["register_commands"]:
+            group, space, _ = name.partition(" ")
+            if space and group not in COMMAND_GROUPS:
+                raise PluginError(f"command {name!r} belongs to no group; groups are: {', '.join(COMMAND_GROUPS)}")
             if name in self.reserved_commands:
                 raise PluginError(f"command {name!r} is one of wmbench's own; {record} is refused")
             if name in self.commands or name in own:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import os
 import re
 import secrets
@@ -223,11 +224,24 @@ class TokenPrf:
         self._subkey = memoryview(_hmac(key._inner, key._outer, fields)[:16])
 
     def __call__(self, *tokens: Integers) -> Words:
-        arrays = np.broadcast_arrays(*(_integer_array(token) for token in tokens))
-        words = np.stack([array.astype(np.uint64).reshape(-1) for array in arrays])
-        chunks = np.split(words, range(_CHUNK, words.shape[1], _CHUNK), axis=1)
-        digests = [SipHash(self._subkey, chunk.shape[1]).digest(chunk) for chunk in chunks]
-        return np.concatenate(digests).reshape(arrays[0].shape)
+        words = [_integer_array(token).astype(np.uint64) for token in tokens]
+        shape = np.broadcast_shapes(*(word.shape for word in words))
+        aligned = [word.reshape((1,) * (len(shape) - word.ndim) + word.shape) for word in words]
+        return self._digest(aligned, shape)
+
+    def _digest(self, words: list[Words], shape: tuple[int, ...]) -> Words:
+        """Digests [shape] of words whose axes are aligned with it, in parts of the first axis that fit a chunk."""
+        if math.prod(shape) <= _CHUNK:
+            return SipHash(self._subkey).digest(words).reshape(shape)
+        digests, each = np.empty(shape, np.uint64), math.prod(shape[1:])
+        step = -(-shape[0] // -(-math.prod(shape) // _CHUNK))  # parts of equal size
+        for at in range(0, shape[0], step):
+            part = [word if len(word) == 1 else word[at : at + step] for word in words]
+            if each > _CHUNK:
+                digests[at] = self._digest([word[0] for word in part], shape[1:])
+            else:
+                digests[at : at + step] = SipHash(self._subkey).digest(part)
+        return digests
 
     def uniforms(self, *tokens: Integers) -> Floats:
         """Multiples of 2^-53 in [0, 1)."""

@@ -53,6 +53,15 @@ class SchemeInfo(Registered):
     """A caveat shown wherever the scheme is named, e.g. `port, not verified against the authors' code`."""
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Published settings by backbone name (or `backbone/dataset`), applied below the user's own."""
+    decoding_only: frozenset[str] = frozenset()
+    """Settings that decide how texts are made and nothing else: all values share null features and calibrations."""
+    detection_only: frozenset[str] = frozenset()
+    """Settings that decide how texts are scored and nothing else: changing them decodes nothing again."""
+    approximate: frozenset[str] = frozenset()
+    """Settings that trade exactness for speed when they are on (not None, False or 0); run.json names them."""
+    sweeps: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
+    """Named grids for `wmbench sweep`: by name the axes, each a setting (`decoding.x` for a decoding setting, several
+    joined by commas for settings that move together) with its values."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from wmbench_denmark.config import DenMarkConfig
-from wmbench_denmark.detect import _shrunk
 from wmbench_denmark.keys import UnitVectors, secret_channels
 from wmbench_denmark.scheme import DenMark
 
 from wmbench.detection import Calibration
 from wmbench.errors import CalibrationError, ConfigError
 from wmbench.runtime.backbones.tiny import ToyCodec
+from wmbench.semantics.scan import _shrunk
 from wmbench.testing import ToyEncoder, toy_key, toy_texts
 from wmbench.types import Encoder, Features, SchemeContext, TextContext, Views
 

@@ -72,6 +72,7 @@ def test_several_active_units_equal_the_plain_decoder(geometry: str, positions: 
 
 OPTIONS: dict[str, tuple[Settings, dict[str, Any]]] = {
     "same positions": (Settings(same_positions=True), {"same_positions": True}),
+    "same positions, several": (Settings(same_positions=True, positions=3), {"same_positions": True}),
     "low confidence": (Settings(positions=2, low_confidence=True), {"position_policy": "low_confidence"}),
     "own random numbers": (Settings(common=False), {"common_random_numbers": False}),
 }
@@ -86,7 +87,7 @@ def test_options_equal_the_plain_decoder(option: str) -> None:
     for row in rows:
         row.decode_unit_by_unit()
     assert_same_tokens(rows, generated(backbone, Decoding(max_new_tokens=NEW_TOKENS, block_length=5), 4, **fields))
-    if option == "same positions":
+    if settings.same_positions:  # under the native draw, too
         rows = plain_rows(backbone, settings)
         for row in rows:
             row.decode_bernoulli(steps=6)

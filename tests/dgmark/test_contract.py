@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,7 +33,7 @@ class TestDgMark(SchemeContract):
 class TestOfficialParity(SchemeContract):
     """Without a key: the registered scheme as `prf: official` makes it."""
 
-    info = replace(INFO, key_use="fixed")
+    info = INFO
     settings: ClassVar[dict[str, Any]] = {
         "prf": "official",
         "beam": 3,

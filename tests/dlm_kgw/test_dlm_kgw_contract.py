@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import wmbench_dlm_kgw
 
 from wmbench.testing import SchemeContract
@@ -24,7 +22,7 @@ class TestDlmKgwExact(SchemeContract):
 class TestDlmKgwOfficial(SchemeContract):
     """The published colours use no key."""
 
-    info = replace(INFO, key_use="fixed")
+    info = INFO
     settings = {"delta": 8.0, "prf": "official"}  # noqa: RUF012
 
 

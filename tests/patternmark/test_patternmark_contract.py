@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import wmbench_patternmark
 
 from wmbench.testing import SchemeContract
@@ -23,5 +21,5 @@ class TestPatternMarkExact(SchemeContract):
 class TestPatternMarkOfficial(SchemeContract):
     """The published partition uses no key."""
 
-    info = replace(INFO, key_use="fixed")
+    info = INFO
     settings = {"prf": "official"}  # noqa: RUF012

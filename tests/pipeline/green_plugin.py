@@ -31,6 +31,10 @@ class DeclaredConfig(GreenConfig):
         return {}
 
 
+class TunedConfig(GreenConfig):
+    view_count: int = 1
+
+
 def green_words(key, size, view=0):
     if key is None:
         return np.arange(size) % 2 == 0
@@ -110,6 +114,14 @@ class Moody:
         return [Attacked(item.text) for item in texts]
 
 
+class Tuned(OwnFeatures):
+    """Says which settings concern the texts, and which the detector."""
+
+    @property
+    def views(self):
+        return self.config.view_count
+
+
 def salad(argument, limit):
     """Documents of two texts each, 10 to 90 words."""
     for number in range(limit):
@@ -130,6 +142,16 @@ def register_schemes():
         SchemeInfo("broken", "test", f"{ME}:Broken", config, alg_id="test.broken.1"),
         SchemeInfo("own", "test", f"{ME}:OwnFeatures", config, alg_id="test.own.1"),
         SchemeInfo("declared", "test", f"{ME}:OwnFeatures", f"{ME}:DeclaredConfig", alg_id="test.declared.1"),
+        SchemeInfo(
+            "tuned",
+            "test",
+            f"{ME}:Tuned",
+            f"{ME}:TunedConfig",
+            alg_id="test.tuned.1",
+            decoding_only=frozenset({"delta"}),
+            detection_only=frozenset({"view_count"}),
+            sweeps={"strength": {"delta": [0.0, 4.0]}},
+        ),
     ]
 
 

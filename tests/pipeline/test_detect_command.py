@@ -18,10 +18,11 @@ from tests.pipeline.helpers import KEY, PLUGIN, run
 from wmbench.bench.inputs import read_inputs
 from wmbench.bench.jsonl import JsonlFile
 from wmbench.cli import main
-from wmbench.cli.evidence import coloured, printable, spans
+from wmbench.cli.evidence import coloured
 from wmbench.detection import Calibration
 from wmbench.errors import ConfigError
 from wmbench.lab.codec import lab_codec
+from wmbench.report.evidence import printable, spans
 from wmbench.types import Evidence
 
 SMALL = ["--nulls", "salad", "--calibration-texts", "100", "--heldout-texts", "50", "-D", "max_new_tokens=24"]

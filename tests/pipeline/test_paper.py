@@ -13,10 +13,12 @@ import pytest
 from wmbench.bench.plan import resolve_runs
 from wmbench.bench.published import c4_nulls, finance_qa
 from wmbench.bench.split import fitted
+from wmbench.cli import main
 from wmbench.config import PRESETS, load_config
 from wmbench.errors import ConfigError
 from wmbench.host import Host
 from wmbench.lab.codec import lab_codec
+from wmbench.report.paper import paper_figures
 from wmbench.types import NullText
 
 TABLES: list[dict[str, Any]] = json.loads(
@@ -73,6 +75,23 @@ def test_the_tables_have_the_averages_that_the_paper_states() -> None:
     assert means == pytest.approx(dict(zip(RATES, (30.42, 37.00, 57.75, 0.8765), strict=True)), abs=0.006)
 
 
+def test_reports_find_the_papers_figures() -> None:
+    found = paper_figures("denmark", "llada-8b", "finance-qa", "llm-rewrite")
+    assert found == pytest.approx({"0.005": 0.6355, "0.01": 0.7492, "0.05": 0.903, "auc": 0.9784})
+    assert paper_figures("dlm-kgw", "dream-7b", "longform-qa", "unattacked")["auc"] == 1.0
+    assert paper_figures("denmark", "mini", "finance", "lab-rewrite") == {}
+
+
+def test_a_first_look_has_four_attacks_that_suit_the_backbone() -> None:
+    host = Host.discover()
+    suited = {"tiny": ["delete", "swap", "crop", "identity"]}
+    if "mini" in host.backbones:
+        suited["mini"] = ["lab-rewrite", "lab-compress", "lab-expand", "lab-document"]
+    for backbone, expected in suited.items():
+        (plan,) = resolve_runs(load_config(options={"schemes": ["none"], "backbone": backbone}), host)
+        assert [attack.label for attack in plan.attacks] == expected
+
+
 def test_presets_are_valid_and_what_the_user_says_wins() -> None:
     for name in PRESETS:
         config = load_config(name, options={"schemes": ["none"], "samples": 3})
@@ -96,6 +115,24 @@ def test_the_paper_preset_has_every_cell_of_the_main_tables() -> None:
     reported = {(r["scheme"], r["backbone"], r["dataset"], r["attack"]) for r in (*table("main-1"), *table("main-2"))}
     assert cells == reported
     assert len(cells) == 300
+
+
+def test_a_dry_run_of_the_matrix_lists_every_cell(capsys: pytest.CaptureFixture[str]) -> None:
+    matrix = ["--backbone", "tiny", "--backbone", "tiny-block", "--attack", "identity", "--nulls", "lab"]
+    assert main(["run", "--preset", "paper", *matrix, "-S", "denmark.encoder=mini", "--dry-run", "--json"]) == 0
+    cells = json.loads(capsys.readouterr().out)["cells"]
+    assert len(cells) == 2 * 3 * 5 * 2
+    assert len({tuple(cell.values()) for cell in cells}) == len(cells)
+
+
+def test_a_dry_run_of_the_papers_own_matrix(capsys: pytest.CaptureFixture[str]) -> None:
+    host, paper = Host.discover(), PRESETS["paper"]
+    if not {*paper["backbones"]} <= {*host.backbones} or not {*paper["attacks"]} <= {*host.attacks}:
+        pytest.skip("needs the plugins of the real backbones and of the LLM attacks")
+    assert main(["run", "--preset", "paper", "--dry-run"]) == 0
+    *cells, summary = capsys.readouterr().out.splitlines()
+    assert len(cells) == 300
+    assert summary.startswith("72 runs, 300 cells")
 
 
 def test_several_backbones_make_runs_of_their_own() -> None:

@@ -218,3 +218,13 @@ def test_null_texts_and_token_features_are_shared_by_schemes(tmp_path: Path) -> 
 def test_a_set_of_prompts_is_no_null_set(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="holds prompts, not null texts"):
         run(tmp_path, nulls=["toy"])
+
+
+def test_a_published_constant_has_no_wrong_key(tmp_path: Path) -> None:
+    """The registration says `secret`; the configuration knows better."""
+    secret = run(tmp_path, schemes=["patternmark"], samples=2)
+    fixed = run(tmp_path, schemes=[{"name": "patternmark", "params": {"prf": "official"}}], samples=2)
+    assert metrics(secret)["wrong_keys"]["n"] == 1
+    assert metrics(fixed)["wrong_keys"] == {"n": 0, "why": "key use is fixed"}
+    assert metrics(fixed)["key_id"] is None
+    assert "wrong key: n/a" in table(metrics(fixed))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from wmbench.errors import PluginError
+from wmbench.errors import ConfigError, PluginError
 from wmbench.runtime.backbones.tiny import TinyBackbone, TinyConfig
 from wmbench.runtime.engine import Engine
 from wmbench.runtime.lookahead import Edit
@@ -129,3 +129,74 @@ def test_unusable_logits_are_refused_at_any_temperature(engine: Engine, spoil: C
         decoding = Decoding(max_new_tokens=5, temperature=temperature)
         with pytest.raises(PluginError, match="logits to commit"):
             list(decode([Sample("a", "w5")], engine, decoding, lambda step: step.commit(spoil(step.logits()))))
+
+
+# --- approximate: only a window is computed ------------------------------------------------------------------------
+
+
+def looked_at(layers: int, window: tuple[int, int], shift: int = 0) -> tuple[torch.Tensor, torch.Tensor, list[int]]:
+    """Exact and approximate logits of one edit, and the positions that each of them sent through the trunk."""
+    engine = Engine(TinyBackbone(TinyConfig(layers=layers, shift=shift)))
+
+    def look(step: Step) -> Any:
+        start = step.rows[0].start
+        edits, columns = [edit(step, 0, 3, 9)], [start + np.array([2, 4])]
+        step.logits()
+        step.lookahead(edits, [(start + window[0], start + window[1])])  # lazy
+        found, counts = [], []
+        for windows in (None, [(start + window[0], start + window[1])]):
+            for _ in range(2):  # the first approximate look-ahead of a row also computes its surroundings
+                before = engine.counters.forward_tokens
+                found.append(dict(step.lookahead(edits, windows).logits(columns))[0])
+                counts.append(engine.counters.forward_tokens - before)
+        return found[0], found[-1], counts
+
+    exact, approximate, counts = at_first_step(engine, look)
+    return exact, approximate, counts
+
+
+@pytest.mark.parametrize("shift", [0, 1])
+def test_stale_surroundings_are_exact_in_one_layer(shift: int) -> None:
+    """There keys and values of a column depend on its own token alone; in two layers they are an approximation."""
+    exact, approximate, counts = looked_at(1, (2, 7), shift)
+    torch.testing.assert_close(exact, approximate, atol=1e-5, rtol=0)
+    assert counts == [12, 0, 12 + 5 + shift, 5 + shift], "the exact one is kept, the approximate one never is"
+    exact, approximate, _ = looked_at(2, (2, 7), shift)
+    assert not torch.allclose(exact, approximate, atol=1e-4, rtol=0, equal_nan=True)
+
+
+def test_surroundings_follow_the_canvas() -> None:
+    """A row that has looked ahead approximately keeps its surroundings with every base forward, at no extra cost."""
+    engine = Engine(TinyBackbone(TinyConfig(layers=2)))
+    costs = []
+
+    def decide(step: Step) -> Commit:
+        before = engine.counters.forward_tokens
+        step.logits()
+        row = step.rows[0]
+        free = row.masked
+        rest = [free[1:2]] if len(free) > 1 else [free[:0]]
+        list(step.lookahead([Edit(0, free[:1], np.array([9]))], [(row.start, row.length)]).logits(rest))
+        costs.append(engine.counters.forward_tokens - before)
+        return step.commit()
+
+    list(decode([Sample("a", "w5 w6")], engine, Decoding(max_new_tokens=6), decide))
+    assert costs == [8 + 8 + 6, 8 + 6, 8 + 6, 8 + 6, 8 + 6, 8]
+
+
+def test_windows_are_checked() -> None:
+    def outside(step: Step) -> None:
+        start = step.rows[0].start
+        with pytest.raises(PluginError, match="outside of its window"):
+            step.lookahead([edit(step, 0, 3, 9)], [(start + 4, start + 6)])
+        with pytest.raises(PluginError, match="without a window"):
+            step.lookahead([edit(step, 0, 3, 9)], [])
+
+    def block_causal(step: Step) -> None:
+        start = step.rows[0].start
+        ahead = step.lookahead([edit(step, 0, 3, 9)], [(start, start + 6)])
+        with pytest.raises(ConfigError, match="does not support approximate"):
+            list(ahead.logits([np.array([start + 1])]))
+
+    at_first_step(Engine(TinyBackbone(TinyConfig())), outside)
+    at_first_step(Engine(TinyBackbone(TinyConfig(attention="block"))), block_causal)

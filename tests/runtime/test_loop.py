@@ -119,6 +119,33 @@ def test_canvas_cannot_be_written_by_a_scheme(backbone: TinyBackbone) -> None:
         generate(backbone, scribble)
 
 
+def test_paired_forks_differ_in_their_first_commit_only(backbone: TinyBackbone) -> None:
+    """Equal first commits and lanes give equal continuations; the commit is in them and takes the present step."""
+    seen = []
+
+    def decide(step: Step) -> Commit:
+        if not seen:
+            native = step.commit()
+            other = Commit(native.rows, native.columns, np.where(native.tokens == 9, 10, 9))
+            ends = [row.length for row in step.rows]
+            rows = list(range(len(step.rows)))
+            one, again, different = (step.fork(rows, 2, ends, first=first) for first in (native, native, other))
+            seen.append((native, other, one, again, different))
+        return step.commit()
+
+    generations = list(decode([Sample("a", "w5"), Sample("b", "w6 w7")], Engine(backbone), DECODING, decide))
+    native, other, one, again, different = seen[0]
+    for r in range(2):
+        for commit, forks in ((native, one), (native, again), (other, different)):
+            mine = commit.rows == r
+            for fork in forks[r]:
+                assert (fork.canvas[commit.columns[mine]] == commit.tokens[mine]).all()
+                assert set(commit.columns[mine]) <= set(fork.columns)
+        assert all((a.canvas == b.canvas).all() for a, b in zip(one[r], again[r], strict=True))
+        assert not (one[r][0].canvas == one[r][1].canvas).all()
+    assert all(g.cost.steps == DECODING.max_new_tokens for g in generations), "a fork does not move its row"
+
+
 def test_forks_are_independent_counted_and_reproducible(backbone: TinyBackbone) -> None:
     def best_of_four(step: Step) -> Commit:
         rows = list(range(len(step.rows)))
@@ -179,3 +206,40 @@ def test_the_prompt_may_contain_the_mask_token() -> None:
     backbone = TinyBackbone()
     backbone.codec.encode_prompt = lambda prompt: [5, backbone.mask_id, 6]  # type: ignore[method-assign]
     assert len(generate(backbone)[0].token_ids) == 20
+
+
+@pytest.mark.parametrize("positions", ["random", "low_confidence", "left_to_right"])
+@pytest.mark.parametrize("schedule", ["block", "origin"])
+def test_extra_cells_come_on_top_of_the_native_ones(backbone: TinyBackbone, positions: str, schedule: str) -> None:
+    def one_more(step: Step) -> Commit:
+        native = step.propose()
+        wider = step.propose([1] * len(step.rows))
+        before = set(zip(native.rows.tolist(), native.columns.tolist(), native.tokens.tolist(), strict=True))
+        after = set(zip(wider.rows.tolist(), wider.columns.tolist(), wider.tokens.tolist(), strict=True))
+        assert before <= after
+        for r, row in enumerate(step.rows):
+            free = len(row.masked) - int((native.rows == r).sum())
+            assert int((wider.rows == r).sum()) == int((native.rows == r).sum()) + min(1, free)
+        return wider
+
+    decoding = Decoding(max_new_tokens=12, schedule=schedule, positions=positions)  # type: ignore[arg-type]
+    assert all(len(g.token_ids) == 12 for g in generate(backbone, one_more, decoding))
+
+
+def test_forks_may_have_a_schedule_of_their_own(backbone: TinyBackbone) -> None:
+    """Dream's time outside, blocks of four inside: every continuation fills one block and nothing else."""
+    blocks = Decoding(max_new_tokens=12, block_length=4, steps=12)
+
+    def block_by_block(step: Step) -> Commit:
+        rows = list(range(len(step.rows)))
+        until = [int(row.masked[0]) + 4 for row in step.rows]
+        cells = []
+        for r, (first, second) in enumerate(step.fork(rows, 2, until, decoding=blocks)):
+            assert len(first.columns) == len(second.columns) == 4
+            assert first.columns.max() < until[r]
+            cells += [(r, int(c), int(t)) for c, t in zip(first.columns, first.tokens, strict=True)]
+        return Commit.of(cells)
+
+    done = generate(backbone, block_by_block, Decoding(max_new_tokens=12, schedule="origin", steps=5))
+    assert all(g.cost.steps == 3 for g in done)
+    assert all(g.cost.forward_rows == 3 * (1 + 2 * 3) for g in done)

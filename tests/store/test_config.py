@@ -19,7 +19,7 @@ def test_preset_file_and_options_in_this_order(tmp_path: Path) -> None:
     config = load_config("quick", file, {"seed": 9, "decoding": {"top_k": 6}})
     assert (config.samples, config.seed, config.decoding) == (5, 9, {"temperature": 0.3, "top_k": 6})
     assert set(config.passed) == {"samples", "seed", "decoding"}
-    assert config.defaulted["attacks"] == [{"name": "local", "params": {}}]
+    assert config.defaulted["attacks"] == [{"name": "few", "params": {}}]
     assert not {"batch_size", "output"} & {*config.passed, *config.defaulted}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import wmbench_umr
@@ -20,7 +19,7 @@ class TestUmr(SchemeContract):
 class TestOfficialBitmap(SchemeContract):
     """The published constant key: the registered scheme as `prf: official` makes it."""
 
-    info = replace(INFO, key_use="fixed")
+    info = INFO
     settings: ClassVar[dict[str, Any]] = {"prf": "official", "message": "10", "p_value": "normal"}
 
 

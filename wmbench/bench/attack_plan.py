@@ -1,4 +1,4 @@
-"""Attacks as the user names them: `delete`, `delete:0.3`, `delete:grid`, `lab-rewrite|delete:0.2`, `local`, `all`."""
+"""Attacks as the user names them: `delete`, `delete:0.3`, `delete:grid`, `lab-rewrite|delete:0.2`, `few`, `local`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from typing import Any
 from pydantic import BaseModel
 
 from wmbench.bench.resolved import Resolved, settings_of, slug, spec_hash
-from wmbench.config import ALL, CHAIN, LOCAL, Choice, Settings
+from wmbench.config import ALL, CHAIN, FEW, LOCAL, Choice, Settings
 from wmbench.errors import ConfigError
 from wmbench.host import Host, PluginRecord
 from wmbench.types import AttackInfo
 
 GRID = "grid"
 """In place of a strength: every strength the attack declares for its curve."""
+FIRST_LOOK = ("lab-rewrite", "lab-compress", "lab-expand", "lab-document", "delete", "swap", "crop", "identity")
+"""`few` are the first four of these that the backbone's texts can go through: for the lab the four of the paper."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,9 @@ def _members(choice: Choice, host: Host, backbone: str) -> list[Choice]:
         return [Choice(name=name) for name in host.attacks]
     if choice.name == LOCAL:
         return [Choice(name=name) for name in local_attacks(host, backbone)]
+    if choice.name == FEW:
+        suited = local_attacks(host, backbone)
+        return [Choice(name=name) for name in [name for name in FIRST_LOOK if name in suited][:4]]
     steps = [_strengths(step, host) for step in choice.name.split(CHAIN)]
     if all(len(strengths) == 1 for strengths in steps):
         return [choice]

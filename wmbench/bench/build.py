@@ -87,7 +87,7 @@ class Builder:
 
     def key(self, plan: RunPlan) -> SecretKey | None:
         """The user's key when the scheme depends on it."""
-        if plan.scheme.info.key_use != "secret":
+        if plan.key_use != "secret":
             return None
         if self.writes_nothing and not _has_key(plan.config):
             return self._throw_away_key
@@ -101,7 +101,7 @@ class Builder:
     def existing_key(self, plan: RunPlan) -> SecretKey | None:
         """The same for detection, where a key made on the spot could not have marked anything."""
         if not _has_key(plan.config):
-            if plan.scheme.info.key_use == "secret":
+            if plan.key_use == "secret":
                 raise KeyFileError(
                     "there is no key to look for",
                     where=str(default_key_file()),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -67,6 +67,10 @@ class MeasuredRun:
             )
         return f"heldout-{label}"
 
+    @cached_property
+    def prompts(self) -> Mapping[str, str]:
+        return {record["id"]: record["prompt"] for record in JsonlFile(self.folder / "prompts.jsonl").read()}
+
     def verdicts(self, name: str) -> Judged:
         """(p, ranking score) by text; retries answer the same prompt."""
         records = JsonlFile(self.folder / "verdicts" / f"{name}.jsonl").read()
@@ -85,10 +89,13 @@ def compare_runs(first: Path, second: Path, *, any_nulls: bool = False) -> dict[
     if not same_nulls and not any_nulls:
         raise ConfigError(
             "the two runs were calibrated on different null texts",
-            why=f"{a.metrics['calibration']['nulls']} and {b.metrics['calibration']['nulls']}",
-            hint="run both with the same --nulls, --calibration-texts and --heldout-texts",
+            why=_different(a.metrics["calibration"]["nulls"], b.metrics["calibration"]["nulls"]),
+            hint="run both with the same --nulls, --calibration-texts and --heldout-texts, or flag the result with "
+            "--different-nulls",
         )
     attacks = [attack for attack in a.attacks if attack in b.attacks]
+    if not attacks:
+        raise ConfigError("the two runs share no attack with texts", hint="run both with the same --attack")
     return {
         "first": _names(a),
         "second": _names(b),
@@ -150,7 +157,12 @@ def _cell(a: MeasuredRun, b: MeasuredRun, attack: str, same_nulls: bool) -> dict
     nulls_a, nulls_b = a.verdicts(a.nulls), b.verdicts(b.nulls)
     if not same_nulls:  # equal ids need not be equal texts
         nulls_b = {f"second {identity}": verdict for identity, verdict in nulls_b.items()}
-    return {"attack": attack, **paired_detection(a.verdicts(name), b.verdicts(name), nulls_a, nulls_b)}
+    first, second = a.verdicts(name), b.verdicts(name)
+    same_prompt = {i for i in first if a.prompts.get(i) == b.prompts.get(i)}  # equal ids need not be equal prompts
+    found = paired_detection({i: v for i, v in first.items() if i in same_prompt}, second, nulls_a, nulls_b)
+    for target in {*a.metrics["unresolved"], *b.metrics["unresolved"]} & set(found.get("tpr", {})):
+        found["tpr"][target] = {"threshold": None, "split": None}  # a difference of zeros would say nothing
+    return {"attack": attack, **found}
 
 
 def _shared(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
@@ -160,6 +172,11 @@ def _shared(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
 def _columns(verdicts: Judged, ids: list[str]) -> tuple[Floats, Floats]:
     table = np.array([verdicts[i] for i in ids])
     return table[:, 0], table[:, 1]
+
+
+def _different(first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
+    names = sorted({*first, *second})
+    return "; ".join(f"{n}: {first.get(n)} and {second.get(n)}" for n in names if first.get(n) != second.get(n))
 
 
 def _names(run: MeasuredRun) -> dict[str, Any]:

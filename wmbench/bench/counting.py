@@ -43,12 +43,12 @@ class _Enough(Exception):
 
 def count_cost(plan: RunPlan, attention: Attention, shift: int) -> TokenCost:
     """Decode the first tokens of an answer of the planned length under the planned scheme."""
-    stand_in = TinyBackbone(TinyConfig(shift=shift))  # type: ignore[arg-type]
+    stand_in = TinyBackbone(TinyConfig.model_validate({"shift": shift}))
     stand_in.attention = attention
     decoding = plan.decoding
     context = SchemeContext(
         stand_in.codec,
-        SecretKey.generate() if plan.scheme.info.key_use == "secret" else None,
+        SecretKey.generate() if plan.key_use == "secret" else None,
         lambda _: _encoder(plan),
         decoding.block_length,
         decoding.max_new_tokens,

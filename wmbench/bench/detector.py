@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wmbench import __version__
 from wmbench.bench.derived import digest
 from wmbench.bench.plan import RunPlan
 from wmbench.config import Settings
@@ -62,17 +63,24 @@ class Detector:
             "encoder": self._builder.encoder(encoder).fingerprint if isinstance(encoder, str) else None,
             **normalised,
         }
-        # A config may name what its features depend on; settings of marking alone then share the features.
+        # A config may name what its features depend on; settings of marking alone then share the features. Schemes
+        # whose features are made by the same code of wmbench share them, too: they name it as their family.
         declared = getattr(plan.scheme.settings, "feature_settings", None)
         if declared is not None:
-            return {**identity, "scheme": plan.scheme.info.name, "settings": dict(declared)}
+            family = getattr(plan.scheme.settings, "feature_family", None)
+            owner = (
+                {"plugin": f"wmbench {__version__}", "scheme": family} if family else {"scheme": plan.scheme.info.name}
+            )
+            return {**identity, **owner, "settings": dict(declared)}
         decoding = [plan.decoding.block_length, plan.decoding.max_new_tokens]
         return {**identity, "scheme": self.identity, "decoding": decoding}
 
     @property
     def identity(self) -> Settings:
-        scheme = self.plan.scheme
-        return {"name": scheme.info.name, "alg_id": scheme.info.alg_id, "settings": scheme.dump()}
+        """What scores depend on besides the key: settings that only concern decoding are left out."""
+        info = self.plan.scheme.info
+        settings = self.plan.scheme_settings(without=info.decoding_only)
+        return {"name": info.name, "alg_id": info.alg_id, "settings": settings}
 
     @property
     def features_digest(self) -> str:

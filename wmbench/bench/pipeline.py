@@ -190,8 +190,9 @@ def _document(run: Run) -> Settings:
         "scheme": {
             **plan.scheme.describe(),
             "alg_id": plan.scheme.info.alg_id,
-            "key_use": plan.scheme.info.key_use,
+            "key_use": plan.key_use,
             "status": plan.scheme.info.status,
+            "approximations": plan.approximations,
         },
         "attacks": {attack.label: attack.describe() for attack in plan.attacks},
         "versions": versions(plan.plugins),

@@ -1,13 +1,13 @@
 """From names to runs: looks up what the configuration names, checks every setting, and gives each run its identity.
 
 One run is one scheme, one backbone, one prompt dataset. Its folder is named by a hash over what determines its texts,
-so the same command finds its own work again. Filters, attacks, null texts and alpha are not part of it: they have files
-of their own in the folder, so that changing them decodes nothing again.
+so the same command finds its own work again. Filters, attacks, null texts, alpha and settings that only the detector
+reads are not part of it: they have files of their own in the folder, so that changing them decodes nothing again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -23,7 +23,7 @@ from wmbench.errors import ConfigError
 from wmbench.host import Host, PluginRecord, Registry
 from wmbench.runtime.backbones.hf.directory import Checkpoint, looks_like_a_path
 from wmbench.runtime.settings import Decoding
-from wmbench.types import BackboneEntry, DatasetInfo, SchemeInfo
+from wmbench.types import BackboneEntry, DatasetInfo, KeyUse, SchemeInfo
 
 PREFERRED_BACKBONES = ("mini", "tiny")
 PREFERRED_DATASETS = ("finance", "toy")
@@ -48,9 +48,16 @@ class RunPlan:
     """The first one calibrates; false positives are measured on all."""
 
     @property
+    def key_use(self) -> KeyUse:
+        """What the scheme does with the key as it is configured: `prf: official` puts a published constant in its
+        place. A configuration says so by a property of this name; otherwise the scheme's own declaration counts."""
+        found: KeyUse = getattr(self.scheme.settings, "key_use", self.scheme.info.key_use)
+        return found
+
+    @property
     def is_control(self) -> bool:
         """Its texts are unmarked: they are null texts to the other schemes."""
-        return self.scheme.info.key_use == "none"
+        return self.key_use == "none"
 
     @property
     def null_lengths(self) -> tuple[int, int]:
@@ -75,13 +82,22 @@ class RunPlan:
     def title(self) -> str:
         return f"{self.scheme.label} on {self.backbone.label}, prompts {self.dataset.label}"
 
+    def scheme_settings(self, without: Collection[str]) -> Settings:
+        return {name: value for name, value in self.scheme.dump().items() if name not in without}
+
+    @property
+    def approximations(self) -> Settings:
+        """Approximate options of the scheme that are on. By default none is."""
+        settings = self.scheme.dump()
+        return {name: settings[name] for name in sorted(self.scheme.info.approximate) if settings.get(name)}
+
     def identity(self, *, backbone: str, codec: str, prompts: str, key_id: str | None) -> Settings:
         """Everything that determines the texts of the run; the arguments are fingerprints."""
         return {
             "scheme": {
                 "name": self.scheme.info.name,
                 "alg_id": self.scheme.info.alg_id,
-                "settings": self.scheme.dump(),
+                "settings": self.scheme_settings(without=self.scheme.info.detection_only),
             },
             "backbone": {"name": self.backbone.info.name, "settings": self.backbone.dump(), "fingerprint": backbone},
             "codec": codec,

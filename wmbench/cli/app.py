@@ -30,7 +30,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "generate": ("wmbench.cli.generate:generate", "Answer prompts and print the texts."),
     "calibrate": ("wmbench.cli.calibrate:calibrate", "Score null texts under a key and save the result."),
     "detect": ("wmbench.cli.detect:detect", "Look for a watermark in texts: p-value, verdict, evidence."),
-    "report": ("wmbench.cli.report:report", "Print the results of finished runs."),
+    "tune": ("wmbench.cli.tune:tune", "Search one setting of a scheme to a target quality or detection rate."),
+    "sweep": ("wmbench.cli.sweep:sweep", "Measure a scheme over a grid of settings."),
+    "analyse": ("wmbench.cli.analyse:analyse", "Experiments of the installed plugins that look inside a scheme."),
+    "report": ("wmbench.cli.report:report", "Write a report on finished runs: an HTML page that needs no network."),
+    "view": ("wmbench.cli.view:view", "Show the report of finished runs in a browser, served to this machine only."),
+    "compare": ("wmbench.cli.compare:compare", "Compare two runs on the prompts they share, with paired intervals."),
     "ls": ("wmbench.cli.listing:ls", "List schemes, attacks, backbones, datasets and encoders."),
     "plugins": ("wmbench.cli.listing:plugins", "List installed plugins, their hooks and load errors."),
     "models": ("wmbench.cli.models:models", "Check a model directory: ids, frequencies, padding, sizes, cost."),
@@ -76,7 +81,7 @@ class LazyGroup(click.Group):
 
     def _plugin_commands(self, ctx: click.Context) -> dict[str, tuple[str, str, PluginRecord]]:
         commands = ctx.ensure_object(Invocation).host.commands
-        return {name: found for name, found in commands.items() if name not in COMMANDS}
+        return {name: found for name, found in commands.items() if name not in COMMANDS and " " not in name}
 
 
 def _load(path: str, plugin: PluginRecord | None = None) -> click.Command:

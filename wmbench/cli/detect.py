@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from wmbench.bench.inputs import InputText
     from wmbench.bench.plan import RunPlan
     from wmbench.detection import Calibration
+    from wmbench.report.page import JudgedText
     from wmbench.types import Verdict
 
 _TEXTS_PER_CALL = 64
@@ -31,6 +33,7 @@ _TEXTS_PER_CALL = 64
 @normalise_option
 @scheme_options
 @click.option("--evidence/--no-evidence", default=True, show_default=True, help="Show what each span contributes.")
+@click.option("--html", "html_file", metavar="FILE", help="Also write a page that shows the texts with their evidence.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per text.")
 @global_options
 @click.pass_obj
@@ -41,6 +44,7 @@ def detect(
     scheme: str | None,
     calibration_file: str | None,
     evidence: bool,
+    html_file: str | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -68,12 +72,18 @@ def detect(
         require_fitting(calibration, detector, key.id if key else None, str(calibration_file))
     show = _print_json if as_json else _print_verdict
     texts = read_inputs(sources or [STANDARD_INPUT])
+    judged: list[JudgedText] = []
     while batch := list(islice(texts, _TEXTS_PER_CALL)):
         features = next(detector.features([item.text for item in batch]))
         views = detector.score(features, key, evidence=evidence)
         verdicts = detector.detect(views, calibration, plan.config.alpha)
         for i, verdict in enumerate(verdicts):
-            show(batch[i], verdict, detector, _warnings(int(features.lengths[i]), calibration))
+            warnings = list(_warnings(int(features.lengths[i]), calibration))
+            show(batch[i], verdict, detector, warnings)
+            if html_file is not None:
+                judged.append(_judged(batch[i], verdict, detector, warnings))
+    if html_file is not None:
+        _write_page(Path(html_file), judged, plan.scheme.label, key.id if key else None)
 
 
 def _plan(
@@ -106,7 +116,7 @@ def _warnings(tokens: int, calibration: Calibration | None) -> Iterator[str]:
         yield f"it has {tokens} tokens, the calibration stands for {fewest}-{most}: p may be off"
 
 
-def _print_json(item: InputText, verdict: Verdict, detector: Detector, warnings: Iterator[str]) -> None:
+def _print_json(item: InputText, verdict: Verdict, detector: Detector, warnings: list[str]) -> None:
     from wmbench.bench.stages.detect import plain
 
     record = {
@@ -119,15 +129,16 @@ def _print_json(item: InputText, verdict: Verdict, detector: Detector, warnings:
         "method": verdict.method,
         "details": plain(verdict.details),
         "evidence": [{"start": e.start, "end": e.end, "weight": e.weight, "label": e.label} for e in verdict.evidence],
-        "warnings": list(warnings),
+        "warnings": warnings,
     }
     click.echo(json.dumps(record))
 
 
-def _print_verdict(item: InputText, verdict: Verdict, detector: Detector, warnings: Iterator[str]) -> None:
+def _print_verdict(item: InputText, verdict: Verdict, detector: Detector, warnings: list[str]) -> None:
     from rich.console import Console
 
-    from wmbench.cli.evidence import coloured, printable, spans
+    from wmbench.cli.evidence import coloured
+    from wmbench.report.evidence import printable, spans
 
     console = Console(highlight=False, markup=False)
     found = "watermark found" if verdict.detected else "no watermark found"
@@ -139,3 +150,34 @@ def _print_verdict(item: InputText, verdict: Verdict, detector: Detector, warnin
         console.print(
             coloured(spans(detector.codec.encode(detector.as_scored(item.text)), verdict.evidence, detector.codec))
         )
+        console.print("green speaks for the watermark, red against it", style="dim")
+
+
+def _judged(item: InputText, verdict: Verdict, detector: Detector, warnings: list[str]) -> JudgedText:
+    from wmbench.report.document import Passage, Piece
+    from wmbench.report.evidence import SHOWN_TOKENS, spans
+    from wmbench.report.page import JudgedText
+
+    ids = detector.codec.encode(detector.as_scored(item.text))
+    parts = spans(ids, verdict.evidence, detector.codec)
+    pieces = [Piece(text=text, weight=e.weight, label=e.label) if e else Piece(text=text) for text, e in parts]
+    return JudgedText(
+        name=item.name,
+        p=verdict.p_value,
+        detected=verdict.detected,
+        alpha=verdict.alpha,
+        method=verdict.method,
+        view=verdict.view,
+        warnings=warnings,
+        passage=Passage(kind="text", pieces=pieces),
+        is_cut=len(ids) > SHOWN_TOKENS,
+    )
+
+
+def _write_page(path: Path, judged: list[JudgedText], scheme: str, key_id: str | None) -> None:
+    from wmbench.bench.disk import make_folder, write_atomic
+    from wmbench.report.page import evidence_page
+
+    make_folder(path.parent)
+    write_atomic(path, evidence_page(judged, scheme, key_id).encode())
+    note(f"page: {path}")

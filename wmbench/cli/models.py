@@ -19,7 +19,7 @@ _TOLERANCE = 1e-3
 
 @click.group()
 def models() -> None:
-    """Look at models before a long run."""
+    """Check a model directory: ids, frequencies, padding, sizes, cost."""
 
 
 @models.command()

@@ -84,7 +84,7 @@ _RUN = [
         metavar="NAME[:STRENGTH]",
         multiple=True,
         help="Attack; may be repeated; NAME:grid is a strength curve, 'FIRST|SECOND' one attack after the other; "
-        "`all` means all, `local` the free ones.",
+        "`all` means all, `local` the free ones, `few` four of them.",
     ),
     click.option("--no-attacks", is_flag=True, help="Attack nothing."),
     click.option(

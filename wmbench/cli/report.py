@@ -2,48 +2,116 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from wmbench.cli.invocation import global_options, json_option, print_json
-from wmbench.errors import ConfigError, IntegrityError
+from wmbench.cli.invocation import Invocation, global_options, json_option, note, print_json
+from wmbench.errors import WmbenchError
 
-_METRICS = "metrics.json"
+if TYPE_CHECKING:
+    from wmbench.host import Host
+    from wmbench.report.document import Document
+
+REPORT = "report"
+"""The folder beside the runs that holds their report."""
+
+
+def text_options(command: Any) -> Any:
+    """Which texts a report shows, and whether with their evidence."""
+    for option in (
+        click.option("--key", metavar="SOURCE", help="The runs' key, env:VARIABLE or file:PATH; shows the evidence."),
+        click.option("--evidence/--no-evidence", default=True, show_default=True, help="Highlight what the key finds."),
+        click.option("--texts", type=click.IntRange(0), default=6, show_default=True, help="Prompts shown per run."),
+    ):
+        command = option(command)
+    return command
+
+
+def _print_schema(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from wmbench.report.document import json_schema
+
+        print_json(json_schema())
+        context.exit()
 
 
 @click.command()
 @click.argument("folders", metavar="RUN...", nargs=-1, required=True)
+@click.option("--out", metavar="FOLDER", help="Where to write the report (default: `report` beside the first run).")
+@text_options
+@click.option(
+    "--schema", is_flag=True, is_eager=True, expose_value=False, callback=_print_schema, help="Print the JSON Schema."
+)
 @json_option
 @global_options
-def report(folders: tuple[str, ...], as_json: bool) -> None:
-    """Print the results of finished runs, given by their folders."""
+@click.pass_obj
+def report(
+    invocation: Invocation,
+    /,
+    folders: tuple[str, ...],
+    out: str | None,
+    texts: int,
+    evidence: bool,
+    key: str | None,
+    as_json: bool,
+) -> None:
+    """Write a report on finished runs: an HTML page that needs no network, JSON, CSV and LaTeX; and print the table.
+
+    A folder that holds runs stands for all of them. --json prints the report and writes nothing. Evidence needs the
+    key that marked the texts; without it they are shown plain.
+    """
+    document = gathered(folders, invocation.host if evidence else None, texts, key)
     if as_json:
-        print_json([_read(Path(folder) / _METRICS) for folder in folders])
-    else:
-        print_results(Path(folder) / _METRICS for folder in folders)
+        from wmbench.report import render
+
+        click.echo(render(document, "json"), nl=False)
+        return
+    print_results(_metrics_files(folders))
+    write(document, Path(out) if out else default_folder(folders))
+
+
+def gathered(folders: Iterable[str | Path], host: Host | None, texts: int = 6, key: str | None = None) -> Document:
+    from wmbench.report.gather import gather
+
+    return gather(folders, texts=texts, host=host, key=key)
+
+
+def write(document: Document, folder: Path) -> None:
+    from wmbench.report import write_report
+
+    for warning in document.warnings:
+        note(f"warning: {warning}")
+    page, *others = write_report(document, folder)
+    click.echo(f"report: {page} (and {', '.join(path.name for path in others)})")
+
+
+def report_after_run(folders: list[Path], host: Host) -> None:
+    """What `wmbench run` ends with. A report that fails costs no results: it can be made again."""
+    try:
+        write(gathered(folders, host), folders[0].parent / REPORT)
+    except WmbenchError as error:
+        note(f"warning: no report was written: {error}")
+
+
+def default_folder(folders: Iterable[str]) -> Path:
+    from wmbench.report.folders import find_runs
+
+    return find_runs(folders)[0].path.resolve().parent / REPORT
 
 
 def print_results(paths: Iterable[Path]) -> None:
     """The table of several runs."""
     from wmbench.bench.table import print_summary
+    from wmbench.report.folders import read_metrics
 
-    if results := [_read(path) for path in paths]:
+    if results := [read_metrics(path) for path in paths]:
         print_summary(results)
 
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        metrics: dict[str, Any] = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        hint = "finish it with the same `wmbench run` command" if path.parent.is_dir() else "check the folder's name"
-        why = None if path.parent.is_dir() else "there is no such folder"
-        raise ConfigError("this run has no results", where=str(path.parent), why=why, hint=hint) from None
-    except (OSError, ValueError) as error:
-        raise IntegrityError(
-            "the results cannot be read", where=str(path), why=str(error), hint="delete the file and run again"
-        ) from error
-    return metrics
+def _metrics_files(folders: Iterable[str]) -> list[Path]:
+    from wmbench.report.folders import METRICS, find_runs
+
+    return [folder.path / METRICS for folder in find_runs(folders) if not folder.is_control]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from wmbench.cli.invocation import Invocation, global_options, json_option, note, print_json, print_table
 from wmbench.cli.options import config_from_options, print_plan, run_options
-from wmbench.cli.report import print_results
+from wmbench.cli.report import print_results, report_after_run
 from wmbench.errors import WmbenchError
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ def run(invocation: Invocation, /, trace: bool, dry_run: bool, as_json: bool, **
         print_json({"runs": [_end_fields(prepared, ends[prepared]) for prepared in runs]})
     else:
         print_results(outcome.metrics for outcome in finished if outcome.metrics is not None)
+        if any(outcome.metrics for outcome in finished):
+            report_after_run([Path(outcome.folder) for outcome in finished], invocation.host)
     failed = any(outcome.failure_rate > config.failure_limit for outcome in finished)
     return max([int(failed), *(error.exit_code for error in errors)])
 

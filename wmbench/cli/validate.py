@@ -33,10 +33,10 @@ def validate(invocation: Invocation, /, file: str | None, as_json: bool, **optio
     config = config_from_options(**options)
     plans = resolve_runs(config, invocation.host)
     is_named = config.key is not None or DEFAULT_VARIABLE in os.environ
-    key_id = load_key(config).id if is_named and any(p.scheme.info.key_use == "secret" for p in plans) else None
+    key_id = load_key(config).id if is_named and any(p.key_use == "secret" for p in plans) else None
     if as_json:
         print_json({"valid": True, "key_id": key_id, "runs": [plan.describe() for plan in plans]})
         return
     for plan in plans:
-        uses_key = plan.scheme.info.key_use == "secret"
+        uses_key = plan.key_use == "secret"
         print_plan(plan, ("key", (key_id or "your key file") if uses_key else "not used"))

@@ -114,7 +114,8 @@ def samples(backbone: str, per_domain: int) -> None:
     """Print the first clean answers of a backbone as Markdown: no choice is made among them."""
     from itertools import islice
 
-    from wmbench.lab.datasets import DOMAINS, clean_samples, clean_texts
+    from wmbench.lab.datasets import clean_samples, clean_texts
+    from wmbench.lab.language import DOMAINS
 
     wanted = per_domain * len(DOMAINS)
     prompts = {sample.id: sample.prompt for sample in islice(clean_samples(backbone), wanted)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -66,12 +66,21 @@ class Prefix(Protocol):
     def crop(self, length: int) -> Prefix: ...
 
 
+@runtime_checkable
+class Surroundings(Prefix, Protocol):
+    """A prefix whose keys and values may also stand on both sides of a window, for approximate look-ahead."""
+
+    def without(self, begin: int, end: int) -> Prefix:
+        """All columns but begin .. end."""
+
+
 @dataclass(frozen=True, slots=True)
 class WindowGroup:
     """Consecutive windows that continue the same prefix (the candidates of one row)."""
 
     count: int
     prefix: Prefix | None
+    """Every query of the windows sees all of its columns."""
     keep: int = 0
     """Positions at the start of the window (count is then 1) whose keys and values extend the prefix."""
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from wmbench.errors import ConfigError
-from wmbench.runtime.backbone import Backbone, Prefix, WindowGroup, Windows, safe_rows
+from wmbench.runtime.backbone import Backbone, Prefix, Surroundings, WindowGroup, Windows, safe_rows
 from wmbench.runtime.row import Row
 from wmbench.types import IntArray
 
@@ -54,7 +54,14 @@ class Request:
     canvas: IntArray
     begin: int
     end: int
-    extend_prefix: bool = False
+    is_base: bool = False
+    """The row's present canvas: its finished blocks extend the prefix cache."""
+    around: Prefix | None = None
+    """Keys and values of all columns but begin .. end, which alone are computed then."""
+
+    @property
+    def keeps_all(self) -> bool:
+        return self.is_base and self.row.keeps_surroundings
 
 
 @dataclass(slots=True)
@@ -79,6 +86,13 @@ def _without_prompt(request: Request) -> IntArray:
     canvas = request.canvas.copy()
     canvas[: request.row.start] = request.row.mask_id
     return canvas
+
+
+def _first_column(request: Request, prefix: Prefix | None) -> int:
+    """Where its window begins: behind the prefix, or inside its surroundings."""
+    if request.around is not None:
+        return request.begin
+    return prefix.length if prefix else 0
 
 
 @dataclass
@@ -135,7 +149,7 @@ class Engine:
                 views[i] = kept
                 self.counters.reused += 1
             else:
-                requests.append((i, Request(row, row.canvas, begin, end, extend_prefix=True)))
+                requests.append((i, Request(row, row.canvas, begin, end, is_base=True)))
         for (i, request), view in zip(requests, self.forward([r for _, r in requests]), strict=True):
             views[i] = view
             request.row.kept[request.canvas.tobytes()] = view
@@ -151,6 +165,28 @@ class Engine:
             merged = self.backbone.attention.earlier == "merged"
             row.prefix = None if merged or not final else row.prefix.crop(final)
 
+    def surroundings(self, rows: Sequence[Row]) -> list[Surroundings]:
+        """Keys and values of each row's whole present canvas; forwarded for rows that did not keep them."""
+        if self.backbone.attention.block_length is not None:
+            raise self._cannot_approximate("its attention is block-causal, where the prefix cache is exact")
+        if self.guidance:
+            raise self._cannot_approximate("guidance forwards every canvas without its prompt too")
+        stale = [row for row in rows if row.surroundings is None or row.surroundings[0] != row.canvas.tobytes()]
+        for row in stale:
+            row.keeps_surroundings = True
+        self.forward([Request(row, row.canvas, 0, row.length, is_base=True) for row in stale])
+        found = [row.surroundings for row in rows if row.surroundings is not None]
+        if len(found) < len(rows):
+            raise self._cannot_approximate("it keeps no keys and values that could stand on both sides of a window")
+        return [kept for _, kept in found]
+
+    def _cannot_approximate(self, why: str) -> ConfigError:
+        return ConfigError(
+            f"backbone {self.backbone.name} does not support approximate look-ahead",
+            why=why,
+            hint="leave the approximate option of the scheme out",
+        )
+
     def forward(self, requests: Sequence[Request]) -> list[HiddenView]:
         """One view per request, in order. Requests of one row should be neighbours: they share its prefix."""
         if not self.guidance:
@@ -165,7 +201,7 @@ class Engine:
         prefixes = [self._usable_prefix(request) for request in requests]
         buckets: dict[int, list[int]] = defaultdict(list)
         for i, (request, prefix) in enumerate(zip(requests, prefixes, strict=True)):
-            width = request.end - (prefix.length if prefix else 0)
+            width = request.end - _first_column(request, prefix)
             buckets[padded_width(width, prefix is not None, safe)].append(i)
         views: dict[int, HiddenView] = {}
         for width, members in buckets.items():
@@ -200,6 +236,8 @@ class Engine:
     def _usable_prefix(self, request: Request) -> Prefix | None:
         """The row's prefix, cropped to whole blocks before the first state that is asked for."""
         row, attention = request.row, self.backbone.attention
+        if request.around is not None:
+            return request.around
         if row.prefix is None:
             return None
         if attention.earlier == "merged":  # only as a whole, and only while the border stands where it was
@@ -221,14 +259,15 @@ class Engine:
         starts, lengths, groups = [], [], list[WindowGroup]()
         for i, (request, prefix) in enumerate(zip(requests, prefixes, strict=True)):
             row = request.row
-            start = prefix.length if prefix else 0
+            start = _first_column(request, prefix)
             length = request.end - start
             ids[i, :length] = request.canvas[start : request.end]
             positions[i] += start
-            blocks[i, :length] = self._blocks(row)[start : request.end]
+            blocks[i, :length] = self._blocks(row, start, request.end)
             starts.append(start)
             lengths.append(length)
-            keep = max(0, self.cacheable(row) - start) if request.extend_prefix else 0
+            keep = max(0, self.cacheable(row) - start) if request.is_base else 0
+            keep = length if request.keeps_all else keep
             if (
                 groups
                 and keep == 0
@@ -255,7 +294,7 @@ class Engine:
         at = 0
         for group, prefix in zip(groups, extended, strict=True):
             if prefix is not None:
-                requests[at].row.prefix = prefix
+                self._keep(requests[at], prefix)
             at += group.count
         return [
             HiddenView(start, states[i, :length], backbone.logit_shift)
@@ -270,10 +309,18 @@ class Engine:
             request.row.forward_rows += 1
             request.row.forward_tokens += length
 
-    def _blocks(self, row: Row) -> IntArray:
-        attention, columns = self.backbone.attention, np.arange(row.length)
+    def _keep(self, request: Request, prefix: Prefix) -> None:
+        if not request.keeps_all:
+            request.row.prefix = prefix
+        elif isinstance(prefix, Surroundings):
+            request.row.surroundings = request.canvas.tobytes(), prefix
+
+    def _blocks(self, row: Row, begin: int, end: int) -> IntArray | int:
+        """Attention blocks of the columns begin .. end."""
+        attention = self.backbone.attention
         if attention.block_length is None:
-            return np.zeros(row.length, dtype=np.int64)
+            return 0
+        columns = np.arange(begin, end)
         if attention.earlier == "merged":
             border = self.cacheable(row)
             return np.where(columns < border, 0, 1 + (columns - border) // attention.block_length)

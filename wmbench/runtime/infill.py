@@ -52,7 +52,7 @@ def likeliest_tokens(backbone: Backbone, canvases: Sequence[Canvas], count: int)
         states = torch.cat([view.at(row.masked) for row, view in zip(open_rows, views, strict=True)])
         best = [
             engine.logits(part, ()).topk(min(count, backbone.vocab_size), dim=-1).indices.cpu()
-            for part in states.split(engine.logit_rows)
+            for part in torch.split(states, engine.logit_rows)
         ]
         ends = np.cumsum([len(row.masked) for row in rows])
         found += np.split(torch.cat(best).numpy(), ends[:-1])

@@ -10,12 +10,15 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from wmbench.runtime.backbone import Prefix
 from wmbench.runtime.engine import Engine, HiddenView, Request
 from wmbench.runtime.row import Row
 from wmbench.runtime.sampling import draw_tokens
 from wmbench.types import IntArray
 
-Spans = Mapping[int, tuple[int, int]]
+Window = tuple[int, int]
+"""First column and end."""
+Spans = Mapping[int, Window]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +35,21 @@ class Lookahead:
 
     Equal canvases share one forward; each edit still gets its own draws. States are kept by canvas content: if a
     canvas is committed, its forward is the next step's base forward.
+
+    With `windows` it is approximate: of each edit only these columns are computed, while all others keep the keys and
+    values of the base forward. Such states are never kept.
     """
 
-    def __init__(self, engine: Engine, rows: Sequence[Row], edits: Sequence[Edit], spans: Spans) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        rows: Sequence[Row],
+        edits: Sequence[Edit],
+        spans: Spans,
+        windows: Sequence[Window] | None = None,
+    ) -> None:
         self._engine = engine
+        self._windows = windows
         self._spans = spans  # of each row's open scope: what the next step will need if an edit is committed
         self._edits = edits
         self._rows = [rows[edit.row] for edit in edits]
@@ -79,8 +93,7 @@ class Lookahead:
         for sharers, logits in self._shared_logits(columns):
             # Side by side: the uniforms of all edits that share a distribution, padded to the widest.
             joined = [np.concatenate([uniforms[i] for i in edits], axis=1) for edits in sharers]
-            widest = max(u.shape[1] for u in joined)
-            padded = np.concatenate([np.pad(u, ((0, 0), (0, widest - u.shape[1]))) for u in joined])
+            padded = np.concatenate(_equally_wide(joined))
             u = torch.from_numpy(padded).to(logits.device)
             tokens = draw_tokens(logits, u, temperature, top_k, top_p).cpu().numpy()
             top = 0
@@ -120,8 +133,25 @@ class Lookahead:
         if chunk:
             yield chunk
 
+    def _approximate_views(self, edits: Sequence[int], windows: Sequence[Window]) -> list[HiddenView]:
+        """States of the edits' windows, seen from the surroundings of the base forward."""
+        engine, shift = self._engine, self._engine.backbone.logit_shift
+        rows = {self._row_index[i]: self._rows[i] for i in edits}
+        surroundings = dict(zip(rows, engine.surroundings(list(rows.values())), strict=True))
+        around: dict[tuple[int, Window], Prefix] = {}
+        requests = []
+        for i in edits:
+            r, end = self._row_index[i], windows[i][1]
+            begin = max(0, windows[i][0] - shift)
+            if (r, windows[i]) not in around:
+                around[r, windows[i]] = surroundings[r].without(begin, end)
+            requests.append(Request(self._rows[i], self._canvases[i], begin, end, around=around[r, windows[i]]))
+        return engine.forward(requests)
+
     def _views(self, edits: Sequence[int], columns: Sequence[IntArray]) -> list[HiddenView]:
         """States of the edited canvases; each distinct one is forwarded once and then kept by its row."""
+        if self._windows is not None:
+            return self._approximate_views(edits, self._windows)
         requests: dict[tuple[int, bytes], Request] = {}
         for i, wanted in zip(edits, columns, strict=True):
             row, content = self._rows[i], self._contents[i]
@@ -137,3 +167,8 @@ class Lookahead:
         ):
             request.row.kept[content] = view
         return [self._rows[i].kept[self._contents[i]] for i in edits]
+
+
+def _equally_wide(uniforms: Sequence[npt.NDArray[np.float64]]) -> list[npt.NDArray[np.float64]]:
+    widest = max(u.shape[1] for u in uniforms)
+    return [u if u.shape[1] == widest else np.pad(u, ((0, 0), (0, widest - u.shape[1]))) for u in uniforms]

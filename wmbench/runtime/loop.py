@@ -20,7 +20,7 @@ from wmbench.runtime.row import Row
 from wmbench.runtime.schedule import Schedule, make_schedule
 from wmbench.runtime.settings import Decoding
 from wmbench.runtime.soundness import check_commit
-from wmbench.runtime.step import Decide, Step
+from wmbench.runtime.step import Decide, Step, write
 from wmbench.types import Generation, Sample
 
 Begin = Callable[[Sample], Any]
@@ -69,14 +69,7 @@ def advance(
     commit = decide(step)
     check_commit(commit, step)
     for r, row in enumerate(rows):
-        mine = commit.rows == r
-        row.fill(commit.columns[mine], commit.tokens[mine])
-        back = commit.remask_columns[commit.remask_rows == r]
-        if len(back):
-            row.give_back(back)
-            engine.forget_changed(row)
-        row.keep_only_current()
-        row.step += 1
+        write(commit, r, row, engine)
 
 
 def _distinct(samples: Iterable[Sample]) -> Iterator[Sample]:

@@ -77,6 +77,14 @@ def tiny_block(config: TinyConfig) -> TinyBackbone:
 
 
 @hookimpl
+def register_commands() -> list[tuple[str, str, str]]:
+    return [
+        ("analyse null", "wmbench.cli.null_law:null", "check analytic p-values on texts without a mark, and say why"),
+        ("analyse side-by-side", "wmbench.cli.side_by_side:side_by_side", "what several runs answered"),
+    ]
+
+
+@hookimpl
 def register_datasets() -> list[DatasetInfo]:
     return [
         DatasetInfo("toy", "20 word-salad prompts for the tiny backbones", "wmbench.bench.prompts:toy_prompts"),

@@ -13,7 +13,7 @@ from wmbench.types import Cost, IntArray, Sample
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from wmbench.runtime.backbone import Prefix
+    from wmbench.runtime.backbone import Prefix, Surroundings
     from wmbench.runtime.engine import HiddenView
 
 
@@ -40,6 +40,10 @@ class Row:
         self.prefix: Prefix | None = None
         self.kept: dict[bytes, HiddenView] = {}
         """Hidden states by canvas content: an evaluated canvas is never forwarded twice."""
+        self.surroundings: tuple[bytes, Surroundings] | None = None
+        """A canvas and the keys and values of all its columns, for approximate look-ahead."""
+        self.keeps_surroundings = False
+        """Base forwards keep them from the first approximate look-ahead on."""
         self.forward_rows = self.forward_tokens = self.head_rows = 0
         self._canvas = np.full(self.start + new_tokens, mask_id, dtype=np.int64)
         self._canvas[: self.start] = prompt_ids

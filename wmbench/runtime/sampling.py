@@ -46,7 +46,8 @@ def inverse_cdf(probabilities: Tensor, uniforms: Tensor) -> Tensor:
 
 def _weights(logits: Tensor, temperature: float) -> Tensor:
     """Probabilities [n, V] up to a factor of each row, in float32: a draw needs no more."""
-    return ((logits - logits.amax(-1, keepdim=True)) / temperature).exp()
+    weights = logits - logits.amax(-1, keepdim=True)
+    return weights.div_(temperature).exp_()  # in place: memory is what a draw costs
 
 
 def draw_tokens(

@@ -58,17 +58,19 @@ def prefix_error(backbone: Backbone) -> float | None:
 
 def sizes(backbone: Backbone) -> Sizes | None:
     """None where the model does not show its parameters."""
-    model: Any = getattr(getattr(backbone, "carrier", backbone), "model", None)
-    if not isinstance(model, torch.nn.Module):
-        return None
+    model = getattr(getattr(backbone, "carrier", backbone), "model", None)
+    return sizes_of(model) if isinstance(model, torch.nn.Module) else None
+
+
+def sizes_of(model: torch.nn.Module) -> Sizes:
     parameters = dict(model.named_parameters())
     total = sum(p.numel() for p in parameters.values())
     head = sum(p.numel() for name, p in parameters.items() if name.startswith("lm_head."))
-    config = getattr(model, "config", None)
+    config: Any = getattr(model, "config", None)
     active = total - head - sum(p.numel() for name, p in parameters.items() if "embed_tokens." in name)
     if (experts := getattr(config, "n_routed_experts", None)) is not None:
         in_experts = sum(p.numel() for name, p in parameters.items() if ".experts." in name)
-        active -= in_experts * (experts - config.num_experts_per_tok) // experts  # type: ignore[union-attr]
+        active -= in_experts * (experts - config.num_experts_per_tok) // experts
     return Sizes(total, active, head, sum(p.nbytes for p in parameters.values()))
 
 

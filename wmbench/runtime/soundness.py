@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,8 +23,8 @@ def refuse(author: str, what: str, why: str) -> PluginError:
     return PluginError(f"{author} {what}", where="hook decode_step", why=why)
 
 
-def check_commit(commit: Commit, step: Step) -> None:
-    """Cells must exist, be masked and filled once, with a permitted token; every row must move."""
+def check_commit(commit: Commit, step: Step, moving: Sequence[int] | None = None) -> None:
+    """Cells must exist, be masked and filled once, with a permitted token; every row (or `moving`) must move."""
     rows, allowed = step.rows, step.engine.allowed
 
     def unsound(why: str) -> PluginError:
@@ -45,7 +46,7 @@ def check_commit(commit: Commit, step: Step) -> None:
     for r, row in enumerate(rows):
         columns = commit.columns[commit.rows == r]
         back = commit.remask_columns[commit.remask_rows == r]
-        if not len(columns) and not len(back):
+        if not len(columns) and not len(back) and (moving is None or r in moving):
             raise unsound(f"nothing was decided for row {r} (sample {row.sample.id})")
         if len(np.unique(columns)) < len(columns) or not np.isin(columns, row.masked).all():
             raise unsound(f"row {r}: a column is filled twice or was not masked")
@@ -79,6 +80,15 @@ def check_edit(edit: Edit, rows: list[Row], engine: Engine, author: str) -> None
         raise refuse(author, "looked ahead outside the answer", f"columns run from {row.start} to {row.length - 1}")
     if _outside(edit.tokens, len(engine.allowed)):
         raise refuse(author, "looked ahead at an unknown token", "token id outside the vocabulary")
+
+
+def check_windows(edits: Sequence[Edit], windows: Sequence[tuple[int, int]], author: str) -> None:
+    """One window per edit, with all of its columns inside."""
+    if len(windows) != len(edits):
+        raise refuse(author, "looked ahead without a window for every edit", f"{len(windows)} for {len(edits)}")
+    for edit, (begin, end) in zip(edits, windows, strict=True):
+        if _outside(edit.columns - begin, end - begin):
+            raise refuse(author, "edited a column outside of its window", f"columns run from {begin} to {end - 1}")
 
 
 def _outside(values: IntArray, count: int) -> bool:

@@ -3,14 +3,14 @@
 bias       step.logits() -> change them -> step.commit(sampling_logits)
 look ahead step.lookahead(edits).sample(...) or .logits(...)
 fork       step.fork(rows, n, until)
-replace    step.propose() -> change its tokens
+replace    step.propose() -> change its tokens; step.propose(extra) fills more cells than the budget
 re-mask    Commit(..., remask_rows, remask_columns)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,12 @@ import torch
 from torch import Tensor
 
 from wmbench.runtime.engine import Engine, HiddenView
-from wmbench.runtime.lookahead import Edit, Lookahead
+from wmbench.runtime.lookahead import Edit, Lookahead, Window
 from wmbench.runtime.row import Row
 from wmbench.runtime.sampling import confidence, draw_tokens, tempered
-from wmbench.runtime.schedule import Plan, Schedule, first_by_draw
+from wmbench.runtime.schedule import Plan, Schedule, first_by_draw, make_schedule
 from wmbench.runtime.settings import Decoding
-from wmbench.runtime.soundness import check_edit, check_logits, refuse
+from wmbench.runtime.soundness import check_commit, check_edit, check_logits, check_windows, refuse
 from wmbench.types import Commit, IntArray
 
 Decide = Callable[["Step"], Commit]
@@ -59,6 +59,18 @@ class Continuation:
         return self.canvas[self.columns]
 
 
+def write(commit: Commit, r: int, row: Row, engine: Engine) -> None:
+    """Write what a commit decides for row r to its canvas; its step is over."""
+    mine = commit.rows == r
+    row.fill(commit.columns[mine], commit.tokens[mine])
+    back = commit.remask_columns[commit.remask_rows == r]
+    if len(back):
+        row.give_back(back)
+        engine.forget_changed(row)
+    row.keep_only_current()
+    row.step += 1
+
+
 class Step:
     """One denoising step of a batch of rows. Nothing is written: the returned `Commit` is applied by the loop."""
 
@@ -73,7 +85,7 @@ class Step:
         author: str = "the decision",
     ) -> None:
         self.rows = rows
-        self.plans = plans
+        self.plans = list(plans)
         self.engine = engine
         self.schedule = schedule
         self.decoding = decoding
@@ -137,19 +149,32 @@ class Step:
             uniforms[mine] = row.column_uniforms(purpose)[cells.columns[mine] - row.start]
         return uniforms
 
-    def propose(self) -> Commit:
-        """The native positions and tokens of this step, for schemes that replace tokens or take over positions."""
+    def propose(self, extra: Sequence[int] | None = None) -> Commit:
+        """The native positions and tokens of this step, for schemes that replace tokens or take over positions.
+
+        `extra` says, row by row, how many cells of the scope are filled beyond the budget, by the same policy; the
+        cells that were native without it stay so. They are part of `step.open` from then on.
+        """
+        if extra is not None and any(extra):
+            self.plans = [
+                self._widened(row, plan, n) for row, plan, n in zip(self.rows, self.plans, extra, strict=True)
+            ]
+            self.open = self._open_cells()
+            self._open_logits = None
         return self.commit()
 
     # --- look ahead --------------------------------------------------------------------------------------------
 
-    def lookahead(self, edits: Sequence[Edit]) -> Lookahead:
-        """Evaluate hypothetical commits. See `Lookahead`."""
+    def lookahead(self, edits: Sequence[Edit], windows: Sequence[Window] | None = None) -> Lookahead:
+        """Evaluate hypothetical commits; approximately when `windows` has a stretch of columns for every edit, outside
+        of which keys and values of the base forward are used (full attention only). See `Lookahead`."""
         for edit in edits:
             check_edit(edit, list(self.rows), self.engine, self.author)
+        if windows is not None:
+            check_windows(edits, windows, self.author)
         spans = {r: self._scope_span(r) for r in sorted({edit.row for edit in edits})}
         self._base_views(spans)  # brings a row's prefix cache up to date before its candidates continue it
-        return Lookahead(self.engine, self.rows, edits, spans)
+        return Lookahead(self.engine, self.rows, edits, spans, windows)
 
     # --- fork --------------------------------------------------------------------------------------------------
 
@@ -160,30 +185,46 @@ class Step:
         until: Sequence[int],
         *,
         first_lane: int = 0,
+        first: Commit | None = None,
         decide: Decide | None = None,
         decoding: Decoding | None = None,
     ) -> list[list[Continuation]]:
         """n continuations of each row until no mask is left before column `until`.
 
         Continuation i has randomness of its own (lane first_lane + i). They follow the base policy, or `decide`;
-        `decoding` may change e.g. the temperature. Forwards are counted on the row that forked.
+        `decoding` may change the temperature or the schedule, whose clock then starts anew. `first` is what they all
+        commit in the present step, as if the scheme had returned it; two forks with different first commits and equal
+        lanes are paired, draw by draw. Forwards are counted on the row that forked.
         """
         if len(rows) != len(until):
             raise refuse(self.author, "forked without a limit for every row", f"{len(rows)} rows, {len(until)} limits")
-        self._base_views({r: self._scope_span(r) for r in rows})  # all continuations begin with this one forward
+        schedule = self.schedule if decoding is None else make_schedule(decoding)
         parents = [self.rows[r] for r in rows]
+        if schedule == self.schedule:
+            spans = {r: self._scope_span(r) for r in rows}
+        else:
+            spans = {
+                r: self.engine.span(row, row.masked[row.masked < limit])
+                for r, row, limit in zip(rows, parents, until, strict=True)
+            }
+        self._base_views(spans)  # all continuations begin with this one forward
         children = [parent.child(first_lane + lane) for parent in parents for lane in range(n)]
+        if schedule != self.schedule:
+            for child in children:
+                child.ticks = {}
         limits = [limit for limit in until for _ in range(n)]
         before = [child.masked for child in children]
+        if first is not None:
+            check_commit(first, self, rows)
+            for i, child in enumerate(children):
+                write(first, rows[i // n], child, self.engine)
 
         def unfinished() -> list[Row]:
             pairs = zip(children, limits, strict=True)
             return [child for child, limit in pairs if len(child.masked) and child.masked[0] < limit]
 
         while active := unfinished():
-            self._advance(
-                active, self.engine, self.schedule, decoding or self.decoding, decide or Step.commit, self.author
-            )
+            self._advance(active, self.engine, schedule, decoding or self.decoding, decide or Step.commit, self.author)
         for i, child in enumerate(children):
             parent = parents[i // n]
             parent.forward_rows += child.forward_rows
@@ -219,6 +260,16 @@ class Step:
             else:
                 columns.append(plan.scope)
         return Cells.ragged(columns)
+
+    def _widened(self, row: Row, plan: Plan, extra: int) -> Plan:
+        """The plan with more cells to fill; where the schedule drew the positions itself, more are drawn."""
+        budget = min(len(plan.scope), plan.budget + extra)
+        if plan.positions is None:
+            return replace(plan, budget=budget)
+        others = np.setdiff1d(plan.scope, plan.positions)
+        draws = row.column_uniforms("position")[others - row.start]
+        more = first_by_draw(others, draws, budget - len(plan.positions))
+        return replace(plan, budget=budget, positions=np.union1d(plan.positions, more))
 
     def _confidence(self, logits: Tensor, tokens: Tensor) -> np.ndarray:
         decoding = self.decoding

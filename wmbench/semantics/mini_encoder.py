@@ -115,7 +115,7 @@ class MiniEncoder:
     def encode_ids(self, rows: Sequence[Ids]) -> Matrix:
         """[n, dimension] of units given as ids, each summed on its own: for the many small units of a decoder."""
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
-        flat = np.fromiter((i for row in rows for i in row), dtype=np.int64, count=int(lengths.sum()))
+        flat = np.concatenate([np.empty(0, dtype=np.int64), *(np.asarray(row, dtype=np.int64) for row in rows)])
         filled = np.flatnonzero(lengths)
         sums = np.zeros((len(rows), self.dimension), dtype=np.float32)
         if len(filled):

@@ -102,7 +102,8 @@ def _write_tokenizer(
     )
     tokenizer.train_from_iterator([_TEXT] * 5, trainer)
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in made.special_tokens])
-    ids = {token: tokenizer.token_to_id(token) for token in made.special_tokens}
+    vocabulary = tokenizer.get_vocab(with_added_tokens=True)
+    ids = {token: vocabulary[token] for token in made.special_tokens}
     fields = dict(made.tokenizer_fields)
     shape = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False, "special": True}
     in_order = sorted(ids.items(), key=lambda pair: pair[1])
@@ -112,7 +113,7 @@ def _write_tokenizer(
         tokenizer.save(str(directory / "tokenizer.json"))
     else:  # as Dream ships it
         tokenizer.model.save(str(directory))
-    return ids, tokenizer.get_vocab_size(with_added_tokens=True)
+    return ids, len(vocabulary)
 
 
 def _llada_config(width: int, ids: Mapping[str, int]) -> dict[str, Any]:

@@ -59,6 +59,14 @@ class SchemeContract(ScoringContract):
             config = load_attribute(self.info.config)
             assert issubclass(config, BaseModel), "the configuration is a pydantic model"
             assert undocumented_settings(config) == [], "every setting has a description"
+            assert self._named_settings() <= set(config.model_fields), "a setting that is named does not exist"
+        assert not self.info.decoding_only & self.info.detection_only, "a setting cannot be both"
+
+    def _named_settings(self) -> frozenset[str]:
+        """Settings of the scheme that its description speaks of."""
+        axes = {name for sweep in self.info.sweeps.values() for axis in sweep for name in axis.split(",")}
+        swept = frozenset(name for name in axes if not name.startswith("decoding."))
+        return self.info.decoding_only | self.info.detection_only | self.info.approximate | swept
 
     # --- generation --------------------------------------------------------------------------------------------
 
@@ -93,7 +101,7 @@ class SchemeContract(ScoringContract):
             "info": {"factory": self.info.factory, "config": self.info.config},
             "settings": dict(self.settings),
             "attention": attention,
-            "key": "contract" if self.info.key_use == "secret" else None,
+            "key": "contract" if self.key_use == "secret" else None,
             "samples": [asdict(sample) for sample in samples[3:]],
         }
         paths = os.pathsep.join(path or "." for path in sys.path)
@@ -130,20 +138,20 @@ class SchemeContract(ScoringContract):
         one, other = (
             run_scheme(self.make(backbone, toy_key(label)), backbone, toy_samples(6)) for label in ("one", "other")
         )
-        if self.info.key_use == "secret":
+        if self.key_use == "secret":
             assert _tokens(one) != _tokens(other), "another key gave the same texts: is the key used?"
         else:
-            assert _tokens(one) == _tokens(other), f"key_use is {self.info.key_use!r}, yet the key changes the text"
+            assert _tokens(one) == _tokens(other), f"key_use is {self.key_use!r}, yet the key changes the text"
 
     def test_never_unmarked_in_silence(self, backbone: Backbone) -> None:
         """A scheme that needs a key and has none refuses, where the scheme is built or at its first step."""
-        if self.info.key_use != "secret":
+        if self.key_use != "secret":
             pytest.skip("needs no key")
         with pytest.raises(WmbenchError):
             run_scheme(self.make(backbone, key=None), backbone, toy_samples(1))
 
     def test_marks_change_the_text(self, backbone: Backbone) -> None:
-        if self.info.key_use == "none":
+        if self.key_use == "none":
             pytest.skip("leaves no mark")
         clean = self.clean_generations(backbone, 6)
         assert _tokens(clean) != _tokens(run_scheme(self.make(backbone), backbone, toy_samples(6)))

@@ -12,6 +12,7 @@ import pytest
 
 from wmbench.detection import Calibration, needed_nulls
 from wmbench.errors import WmbenchError
+from wmbench.host import load_attribute
 from wmbench.keys import SecretKey
 from wmbench.run_hooks import RunHooks
 from wmbench.runtime.backbone import Backbone
@@ -19,7 +20,7 @@ from wmbench.runtime.loop import decode, make_engine
 from wmbench.runtime.settings import Decoding
 from wmbench.testing.harness import SHORT, build, hooks_of, run_scheme, scheme_context, score_texts
 from wmbench.testing.toys import toy_key, toy_samples, toy_texts
-from wmbench.types import Features, Generation, SchemeInfo, TextContext
+from wmbench.types import Features, Generation, KeyUse, SchemeInfo, TextContext
 
 Floats = npt.NDArray[np.float64]
 _CONTRACT_KEY = toy_key("contract")
@@ -53,8 +54,15 @@ class ScoringContract:
             pytest.skip("has no detector")
         return scheme
 
+    @property
+    def key_use(self) -> KeyUse:
+        """Of the configuration under test, which may put a constant in place of the secret."""
+        config = load_attribute(self.info.config)(**self.settings) if self.info.config else None
+        found: KeyUse = getattr(config, "key_use", self.info.key_use)
+        return found
+
     def key(self, label: str) -> SecretKey | None:
-        return toy_key(label) if self.info.key_use == "secret" else None
+        return toy_key(label) if self.key_use == "secret" else None
 
     def marked_texts(self, backbone: Backbone, label: str, count: int = 8) -> list[str]:
         scheme = self.make(backbone, self.key(label), self.long)
@@ -98,12 +106,12 @@ class ScoringContract:
         texts = toy_texts([40] * 6, seed=4)
         one, again, other = (self.scores(backbone, texts, label) for label in ("one", "one", "other"))
         assert np.array_equal(one, again), "scores of the same texts under the same key differ"
-        if self.info.key_use == "secret":
+        if self.key_use == "secret":
             assert not np.array_equal(one, other), "another key gave the same scores: is the key used?"
 
     def test_scoring_needs_the_key(self, backbone: Backbone) -> None:
         scheme = self.detector(backbone)
-        if self.info.key_use != "secret":
+        if self.key_use != "secret":
             pytest.skip("needs no key")
         with pytest.raises(WmbenchError):
             score_texts(scheme, backbone.codec, toy_texts([20]), None)
@@ -127,7 +135,7 @@ class ScoringContract:
         """Over many keys, clean output scores as random text of the same lengths does. The key is the sampling unit:
         one key shifts all texts of a family together, which is no fault; a shift common to all keys is."""
         self.detector(backbone)
-        if self.info.key_use != "secret":
+        if self.key_use != "secret":
             pytest.skip("has no other keys to average over")
         clean = self.clean_texts(backbone, 24)
         random = toy_texts([len(ids) for ids in backbone.codec.encode_batch(clean)], seed=5)

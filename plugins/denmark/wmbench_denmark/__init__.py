@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wmbench import hookimpl
@@ -24,6 +24,46 @@ PAPER_SETTINGS: Mapping[str, Mapping[str, Any]] = {
 """What differs from the defaults of `DenMarkConfig`, which are the paper's and fit the lab's backbones as they are."""
 
 
+# Settings that concern the texts only, and the detector only; the others concern both.
+_DECODING_ONLY = frozenset(
+    {
+        "preset",
+        "candidates",
+        "positions_per_candidate",
+        "position_policy",
+        "same_positions",
+        "candidate_temperature",
+        "rollout_temperature",
+        "rollouts",
+        "rollout_schedule",
+        "common_random_numbers",
+        "likely_fraction",
+        "prefilter",
+        "stale_context",
+    }
+)
+_DETECTION_ONLY = frozenset({"detector", "scan_sizes", "scan_rule", "units", "reference_tokens"})
+
+SWEEPS: Mapping[str, Mapping[str, Sequence[Any]]] = {
+    "candidate-temperature": {"candidate_temperature": [0.2, 0.4, 0.6, 0.8, 1.0]},
+    "candidates": {"candidates": [4, 8, 16, 24, 32]},
+    "rollouts": {"rollouts": [1, 2, 3, 5]},
+    # Every size is scanned from a half to one and a half of it, as 25 is by default.
+    "unit-size": {
+        "unit_size,scan_sizes": [[10, "5..15"], [15, "7..22"], [25, "12..37"], [40, "20..60"], [50, "25..75"]]
+    },
+    "positions": {"positions_per_candidate": [1, 2, 4, 8]},
+    "budgets": {"candidates,channels": [[8, 1], [16, 2], [24, 3], [32, 4]]},
+    "scan-range": {"scan_sizes": ["25..25", "23..27", "21..29", "17..33", "12..37", "10..40"]},
+    "length": {"decoding.max_new_tokens": [100, 150, 200, 250, 300]},
+    "position-policy": {"candidate_temperature": [0.2, 0.4, 0.6, 0.8], "position_policy": ["random", "low_confidence"]},
+    # Not the paper's: what the approximate options do to tokens and detection. The first point is exact.
+    "prefilter": {"prefilter": [None, 8, 4, 2]},
+    "stale-context": {"stale_context": [False, True]},
+}
+"""The sensitivity analyses of the paper. Where it gives no values, they surround its settings."""
+
+
 @hookimpl
 def register_schemes() -> list[SchemeInfo]:
     return [
@@ -35,5 +75,21 @@ def register_schemes() -> list[SchemeInfo]:
             alg_id="org.wmbench.denmark.1",
             key_use="secret",
             settings=PAPER_SETTINGS,
+            decoding_only=_DECODING_ONLY,
+            detection_only=_DETECTION_ONLY,
+            approximate=frozenset({"prefilter", "stale_context"}),
+            sweeps=SWEEPS,
         )
+    ]
+
+
+@hookimpl
+def register_commands() -> list[tuple[str, str, str]]:
+    return [
+        ("analyse denmark-advantage", "wmbench_denmark.commands:advantage", "what each step adds to DenMark's score"),
+        (
+            "analyse denmark-noise",
+            "wmbench_denmark.commands:noise",
+            "what common random numbers do to DenMark's choice",
+        ),
     ]

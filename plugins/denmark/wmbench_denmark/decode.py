@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from wmbench.keys import SecretKey
 from wmbench.runtime.step import Step
 from wmbench.types import Commit, Encoder, TextCodec
-from wmbench_denmark.candidates import active_units, draw_candidates
+from wmbench_denmark.candidates import Candidates, active_units, draw_candidates
 from wmbench_denmark.config import DenMarkConfig
 from wmbench_denmark.keys import UnitVectors
 from wmbench_denmark.rollouts import UnitScorer, scores_of, select
@@ -20,14 +22,27 @@ class Decoder:
         self._config = config
         self._scorer = UnitScorer(encoder, codec, UnitVectors(config, key, encoder.dimension))
 
+    @property
+    def scorer(self) -> UnitScorer:
+        return self._scorer
+
     def decide(self, step: Step) -> Commit:
         """Every active unit gets the tokens of its best candidate; all of them are scored on the same canvas."""
+        candidates, best = self.evaluate(step)
+        return commit_of(candidates, best)
+
+    def evaluate(self, step: Step) -> tuple[list[Candidates], list[int]]:
+        """The candidates of every active unit, and which of them is the best."""
         candidates = draw_candidates(step, active_units(step, self._config), self._config)
         scores = scores_of(step, candidates, self._scorer, self._config)
-        best = [select(s, c.log_probability) for s, c in zip(scores, candidates, strict=True)]
-        winners = list(zip(candidates, best, strict=True))
-        return Commit(
-            np.repeat([c.unit.row for c in candidates], [c.unit.count for c in candidates]),
-            np.concatenate([c.columns[k] for c, k in winners]),
-            np.concatenate([c.tokens[k] for c, k in winners]),
-        )
+        return candidates, [select(s, c.log_probability) for s, c in zip(scores, candidates, strict=True)]
+
+
+def commit_of(candidates: Sequence[Candidates], chosen: Sequence[int]) -> Commit:
+    """The tokens of one candidate of every active unit."""
+    pairs = list(zip(candidates, chosen, strict=True))
+    return Commit(
+        np.repeat([c.unit.row for c in candidates], [c.unit.count for c in candidates]),
+        np.concatenate([c.columns[k] for c, k in pairs]),
+        np.concatenate([c.tokens[k] for c, k in pairs]),
+    )

@@ -21,6 +21,8 @@ from wmbench_denmark.config import DenMarkConfig, RolloutSchedule
 from wmbench_denmark.keys import UnitVectors
 
 Floats = npt.NDArray[np.float64]
+_MARGIN = 4
+"""Columns on each side of a unit that approximate look-ahead computes anew."""
 
 
 def rollout_count(masks: int, length: int, mean: int, schedule: RolloutSchedule) -> int:
@@ -75,18 +77,23 @@ class UnitScorer:
         by_row = groupby(completed, key=lambda completions: completions.unit.row)
         return [mean for _, group in by_row for mean in self._means_of_row(list(group))]
 
-    def _means_of_row(self, completed: Sequence[Completions]) -> list[Floats]:
-        parts = [ids for completions in completed for ids in completions.ids]
+    def each(self, numbers: IntArray, units: Sequence[IntArray]) -> Floats:
+        """g_b of every unit of ids, b = numbers[i]; equal ones are encoded once."""
         place: dict[bytes, int] = {}
-        index = [place.setdefault(row.tobytes(), len(place)) for part in parts for row in part]
+        index = [place.setdefault(ids.tobytes(), len(place)) for ids in units]
         distinct = [np.frombuffer(content, dtype=np.int64) for content in place]
         embeddings = embed_ids(self._encoder, self._codec, distinct)
+        vectors = self._vectors.first(int(numbers.max()) + 1)
+        # einsum sums every row by itself: equal texts score equal to the last bit, which ties rely on.
+        scores: Floats = np.einsum("nd,nd->n", embeddings[index].astype(np.float64), vectors[numbers])
+        return scores
+
+    def _means_of_row(self, completed: Sequence[Completions]) -> list[Floats]:
+        parts = [ids for completions in completed for ids in completions.ids]
         counts = np.array([len(part) for part in parts])
         looked_at = [len(completions.ids) for completions in completed]
         numbers = np.repeat(np.repeat([completions.unit.number for completions in completed], looked_at), counts)
-        vectors = self._vectors.first(int(numbers.max()) + 1)
-        # einsum sums every row by itself: equal texts score equal to the last bit, which ties rely on.
-        scores = np.einsum("nd,nd->n", embeddings[index].astype(np.float64), vectors[numbers])
+        scores = self.each(numbers, [ids for part in parts for ids in part])
         means = np.add.reduceat(scores, np.cumsum(counts) - counts) / counts
         return np.split(means, np.cumsum(looked_at)[:-1])
 
@@ -134,7 +141,9 @@ def _rolled_out(
             uniforms.append(draws[k, rest - unit.first] if len(rest) else np.empty((0, 1)))
             blanks.append(filled[k])
     temperature = step.decoding.temperature if config.rollout_temperature is None else config.rollout_temperature
-    drawn = step.lookahead(edits).sample(rests, uniforms, temperature, step.decoding.top_k, step.decoding.top_p)
+    windows = [_window(step, c.unit) for c, kept in zip(candidates, looked_at, strict=True) for _ in kept]
+    lookahead = step.lookahead(edits, windows if config.stale_context else None)
+    drawn = lookahead.sample(rests, uniforms, temperature, step.decoding.top_k, step.decoding.top_p)
     completed, at = [], 0
     for c, indices in zip(candidates, looked_at, strict=True):
         mine = range(at, at + len(indices))
@@ -142,6 +151,11 @@ def _rolled_out(
         ids = [_completed(blanks[i], rests[i] - c.unit.first, drawn[i]) for i in mine]
         completed.append(Completions(c.unit, ids))
     return completed
+
+
+def _window(step: Step, unit: ActiveUnit) -> tuple[int, int]:
+    """The unit and a few columns around it: models may mix neighbours before attention, too."""
+    return max(0, unit.first - _MARGIN), min(unit.end + _MARGIN, step.rows[unit.row].length)
 
 
 def _rollout_uniforms(step: Step, unit: ActiveUnit, config: DenMarkConfig) -> Floats:
@@ -183,6 +197,6 @@ def _prefiltered(
 
 def _completed(blank: IntArray, places: IntArray, drawn: IntArray) -> IntArray:
     """[R, length]: the unit `blank` [length] with the tokens drawn [places, R] in its places."""
-    ids = np.tile(blank, (drawn.shape[1], 1))
+    ids = np.broadcast_to(blank, (drawn.shape[1], len(blank))).copy()
     ids[:, places] = drawn.T
     return ids

@@ -30,11 +30,7 @@ class DenMark:
 
     @hookimpl
     def decode_step(self, step: Step) -> Commit:
-        if self._decoder is None:
-            from wmbench_denmark.decode import Decoder
-
-            self._decoder = Decoder(self._config, self._load_encoder(), self._context.codec, self._context.key)
-        return self._decoder.decide(step)
+        return self.decoder.decide(step)
 
     @hookimpl
     def features(self, texts: Sequence[str]) -> Features:
@@ -50,6 +46,14 @@ class DenMark:
         if self._config.scan_rule == "bonferroni" or calibration is None:
             return None
         return min_p_verdicts(views, calibration, context)
+
+    @property
+    def decoder(self) -> Decoder:
+        if self._decoder is None:
+            from wmbench_denmark.decode import Decoder
+
+            self._decoder = Decoder(self._config, self._load_encoder(), self._context.codec, self._context.key)
+        return self._decoder
 
     def _load_encoder(self) -> Encoder:
         if self._encoder is None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from wmbench.prf import PrfConfig
 
 
-class DgMarkConfig(BaseModel):
+class DgMarkConfig(PrfConfig):
     """The defaults are those of the DenMark paper's runs on LLaDA, except for the keyed parity."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     prf: Literal["hmac", "official"] = Field(
         "hmac",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from wmbench.prf import PrfConfig
 
 
-class DlmKgwConfig(BaseModel):
+class DlmKgwConfig(PrfConfig):
     """Defaults are the settings of the DenMark paper."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     delta: float = Field(
         4.0, ge=0, description="Strength in logits; with `enforce_kl` the budget per token in nats instead."

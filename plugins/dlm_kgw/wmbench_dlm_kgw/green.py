@@ -51,7 +51,8 @@ def green_matrix(config: DlmKgwConfig, size: int, key: SecretKey | None) -> Gree
     if key is None:
         raise ConfigError("dlm_kgw needs a secret key", hint="make one with `wmbench key new`, or set prf=official")
     prf = key.token_prf("dlm_kgw", 1, "green")
-    return lambda hashes, tokens: prf.uniforms(hashes, tokens) < config.gamma
+    bound = np.uint64(math.ceil(config.gamma * 2.0**53) << 11)  # uniform < gamma, among the words it is made of
+    return lambda hashes, tokens: prf(hashes, tokens) < bound
 
 
 @lru_cache(maxsize=4)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from wmbench.types import IntArray
 from wmbench_dlm_kgw.config import DlmKgwConfig
-from wmbench_dlm_kgw.green import GreenMatrix, token_hashes
+from wmbench_dlm_kgw.green import GreenMatrix, Ids, token_hashes
 from wmbench_dlm_kgw.neighbourhood import Neighbourhood
 from wmbench_dlm_kgw.strength import boosts
 
@@ -28,6 +28,8 @@ _NEGLIGIBLE = 1e-9
 """Tokens of less weight are left out of a neighbour: k of them together move alpha by less than k times this. A sure
 neighbour then costs k colours instead of k^2."""
 _BLOCK = 64
+_VALUES_AT_ONCE = 2**18
+"""Logits whose softmax is taken at once on a CPU: it stays in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,12 @@ class TopTokens:
     def of(cls, logits: Tensor, k: int, temperature: float) -> TopTokens:
         """Of softmax(logits / T), logits [n, V]."""
         ids = top_k(logits, k)
-        top = (logits / temperature).softmax(-1).gather(1, ids).cpu().numpy().astype(np.float64)
-        others = np.maximum(1.0 - top.sum(-1, keepdims=True), 0.0)
-        return cls(ids.cpu().numpy(), np.concatenate([top, others], axis=1))
+        rows = max(1, _VALUES_AT_ONCE // logits.shape[1]) if logits.device.type == "cpu" else max(1, len(logits))
+        parts = zip(torch.split(logits, rows), torch.split(ids, rows), strict=True)
+        top = torch.cat([(part / temperature).softmax(-1).gather(1, at) for part, at in parts])
+        law = top.cpu().numpy().astype(np.float64)
+        others = np.maximum(1.0 - law.sum(-1, keepdims=True), 0.0)
+        return cls(ids.cpu().numpy(), np.concatenate([law, others], axis=1))
 
     def boosted(self, boost: Floats, temperature: float) -> Floats:
         """Probabilities [n, k + 1] after adding to the logits. Boosts are not negative, so the top k stay the top k."""
@@ -93,17 +98,14 @@ class SingleContext:
         ids, law = self._laws(cells, top_ids, masked_law)
         offset = self.config.convolution_kernel[0]
         # Pairs (context, coloured cell) that touch a target. A cell is the context of one cell and is coloured by one.
-        coloured = np.unique(np.concatenate([targets, cells.at(-offset, targets)]))
+        coloured: IntArray = np.unique(np.concatenate([targets, cells.at(-offset, targets)]))
         coloured = coloured[coloured >= 0]
         context = cells.at(offset, coloured)
         coloured, context = coloured[context >= 0], context[context >= 0]
         matters = law > _NEGLIGIBLE
         matters[targets] = True
         needed = matters[context][:, :, None] & matters[coloured][:, None, :]
-        pair, h, v = np.nonzero(needed)
-        hashes = token_hashes(ids[context[pair], h], self.config, self.size)
-        green = np.zeros(needed.shape)  # [pairs, k context tokens, k coloured tokens]
-        green[needed] = self.green(hashes, ids[coloured[pair], v])
+        green = self._green(token_hashes(ids[context], self.config, self.size), ids[coloured], needed)
         alpha = np.zeros((len(ids), ids.shape[1] + 1))
         if not self.config.greenify_only:
             alpha[coloured, :-1] += (law[context][:, None, :] @ green)[:, 0, :]
@@ -111,6 +113,15 @@ class SingleContext:
             alpha[context, :-1] += (green @ law[coloured][:, :, None])[:, :, 0]
         gradients: Floats = alpha[targets]
         return gradients
+
+    def _green(self, hashes: Ids, tokens: IntArray, needed: npt.NDArray[np.bool_]) -> Floats:
+        """Colours [pairs, k context tokens, k coloured tokens] where needed, else 0."""
+        if 2 * np.count_nonzero(needed) >= needed.size:  # a matrix of colours costs less per pair than single ones
+            return (self.green(hashes[:, :, None], tokens[:, None, :]) & needed).astype(np.float64)
+        green = np.zeros(needed.shape)
+        pair, h, v = np.nonzero(needed)
+        green[needed] = self.green(hashes[pair, h], tokens[pair, v])
+        return green
 
     def _laws(self, cells: Neighbourhood, top_ids: IntArray, masked_law: Floats) -> tuple[IntArray, Floats]:
         """Top tokens and their probabilities [N, k] of all known cells."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from wmbench import hookimpl
+from wmbench.published import DREAM, LLADA, LLADA2, blocks, on, origin
 from wmbench.types import SchemeInfo
-
-_RANDOM_BLOCKS = {"schedule": "block", "block_length": 25, "positions": "random", "temperature": 0.5}
-_ORIGIN = {"schedule": "origin", "steps": 300, "positions": "random", "temperature": 0.5}
 
 
 @hookimpl
@@ -19,10 +17,9 @@ def register_schemes() -> list[SchemeInfo]:
             config="wmbench_patternmark.config:PatternMarkConfig",
             alg_id="org.wmbench.patternmark.1",
             settings={
-                "llada-8b": {"delta": 4.0, "decoding": _RANDOM_BLOCKS},
-                "llada-1.5": {"delta": 4.0, "decoding": _RANDOM_BLOCKS},
-                "llada2.0-mini": {"delta": 4.0, "decoding": {"positions": "random", "temperature": 0.5}},
-                "dream-7b": {"delta": 4.0, "decoding": _ORIGIN},
+                **on(LLADA, {"delta": 4.0}, blocks()),
+                **on(LLADA2, {"delta": 4.0}, {"positions": "random", "temperature": 0.5}),
+                **on(DREAM, {"delta": 4.0}, origin()),
             },
         )
     ]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from wmbench.prf import PrfConfig
 
 _MOST_TAILS = 4096
 
 
-class PatternMarkConfig(BaseModel):
+class PatternMarkConfig(PrfConfig):
     """Defaults are the settings of the DenMark paper."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     delta: float = Field(4.0, ge=0, description="Added to the logits of the tokens of a position's key colour.")
     colours: int = Field(2, ge=2, description="Parts of equal size into which the vocabulary is cut.")

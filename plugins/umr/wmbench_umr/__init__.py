@@ -5,20 +5,15 @@ The scorer is exact; the decode core is a reconstruction (see README.md), which 
 
 from __future__ import annotations
 
-from typing import Any
-
 from wmbench import hookimpl
+from wmbench.published import DREAM, LAB, LLADA, LLADA2, blocks, on
 from wmbench.types import SchemeInfo
 
-_LOOP: dict[str, Any] = {"positions": "low_confidence", "temperature": 0.5}
-_BLOCKS: dict[str, Any] = {"schedule": "block", "block_length": 25, **_LOOP}
-_LLADA: dict[str, Any] = {"delta": 10.0, "decoding": _BLOCKS}
-
 # As in the DenMark paper, appendix "UMR": a stronger mark for Alpaca's short answers, on the LLaDA family only.
-PUBLISHED: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(("llada-8b", "llada-1.5", "llada2.0-mini", "mini", "mini-full"), _LLADA),
-    **{f"{name}/alpaca": {"delta": 13.0} for name in ("llada-8b", "llada-1.5", "llada2.0-mini")},
-    "dream-7b": {"delta": 10.0, "decoding": {"temperature": 0.5}},
+PUBLISHED = {
+    **on((*LLADA, *LLADA2, *LAB), {"delta": 10.0}, blocks("low_confidence")),
+    **{f"{name}/alpaca": {"delta": 13.0} for name in (*LLADA, *LLADA2)},
+    **on(DREAM, {"delta": 10.0}, {"temperature": 0.5}),
 }
 
 
@@ -31,7 +26,6 @@ def register_schemes() -> list[SchemeInfo]:
             factory="wmbench_umr.decode:Umr",
             config="wmbench_umr.config:UmrConfig",
             alg_id="org.wmbench.umr.1",
-            key_use="secret",
             status="port, not verified against the authors' code",
             settings=PUBLISHED,
         )

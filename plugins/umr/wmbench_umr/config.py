@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from wmbench.prf import PrfConfig
 
 
-class UmrConfig(BaseModel):
+class UmrConfig(PrfConfig):
     """The defaults are those of the DenMark paper's runs, except for the keyed bitmap."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     prf: Literal["hmac", "official"] = Field(
         "hmac",

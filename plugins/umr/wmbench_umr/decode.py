@@ -15,7 +15,6 @@ from torch import Tensor
 
 from wmbench import hookimpl
 from wmbench.runtime.row import Row
-from wmbench.runtime.sampling import confidence, draw_tokens
 from wmbench.runtime.step import Cells, Step
 from wmbench.types import Commit, IntArray, Sample, SchemeContext
 from wmbench_umr.bitmap import Bitmap
@@ -43,50 +42,13 @@ class Umr(UmrDetector):
     @hookimpl
     def decode_step(self, step: Step) -> Commit:
         bitmap = self._bitmap  # raises before anything is decoded when there is no key
-        native = step.propose()
-        more, more_tokens = self._extra(step, native)
-        rows, columns = np.concatenate([native.rows, more.rows]), np.concatenate([native.columns, more.columns])
-        order = np.lexsort((columns, rows))
-        cells, drawn = Cells(rows[order], columns[order]), np.concatenate([native.tokens, more_tokens])[order]
+        native = step.propose([int(row.state.due) for row in step.rows])  # one more where a candidate is masked again
+        order = np.lexsort((native.columns, native.rows))
+        cells, drawn = Cells(native.rows[order], native.columns[order]), native.tokens[order]
         tokens, controlled = self._controlled(step, cells, drawn, bitmap)
         may_regret = self.config.regret and step.decoding.max_visits > 1
         back = self._regret(step, cells, tokens, controlled, bitmap) if may_regret else ([], [])
         return Commit(cells.rows, cells.columns, tokens, *(np.array(part, dtype=np.int64) for part in back))
-
-    # --- positions ---------------------------------------------------------------------------------------------
-
-    def _extra(self, step: Step, native: Commit) -> tuple[Cells, IntArray]:
-        """One more cell, and its own token, for every row that is due to mask a candidate again."""
-        free = [
-            np.setdiff1d(plan.scope, native.columns[native.rows == r]) if row.state.due else np.empty(0, dtype=np.int64)
-            for r, (row, plan) in enumerate(zip(step.rows, step.plans, strict=True))
-        ]
-        decoding = step.decoding
-        ranked = decoding.schedule != "origin" and decoding.positions not in ("random", "left_to_right")
-        if not ranked:  # chosen before any logits, as the native positions are
-            free = [self._any_of(step, r, columns) for r, columns in enumerate(free)]
-        cells = Cells.ragged(free)
-        if not len(cells):
-            return cells, np.empty(0, dtype=np.int64)
-        logits = _base_logits(step, cells)
-        u = torch.from_numpy(step.cell_uniforms("token", cells)).to(logits.device)  # the native policy's own draws
-        tokens = draw_tokens(logits, u, decoding.temperature, decoding.top_k, decoding.top_p)
-        if not ranked:
-            return cells, tokens.cpu().numpy()
-        kind = decoding.positions if decoding.positions in ("margin", "entropy") else "probability"
-        sureness = confidence(kind, logits.double().softmax(-1), tokens).cpu().numpy()
-        best = [
-            mine[np.argmax(sureness[mine])]
-            for r in range(len(step.rows))
-            if len(mine := np.flatnonzero(cells.rows == r))
-        ]
-        return Cells(cells.rows[best], cells.columns[best]), tokens.cpu().numpy()[best]
-
-    def _any_of(self, step: Step, r: int, columns: IntArray) -> IntArray:
-        if len(columns) < 2 or step.decoding.positions == "left_to_right":
-            return columns[:1]
-        at = int(step.rows[r].uniforms("umr extra position", 1)[0] * len(columns))
-        return columns[at : at + 1]
 
     # --- tokens ------------------------------------------------------------------------------------------------
 
@@ -156,17 +118,9 @@ class Umr(UmrDetector):
 
 
 def _base_logits(step: Step, cells: Cells) -> Tensor:
-    """Logits at cells; those that the native policy has read are not computed again."""
-    known = step.known_logits
-    if known is None:
-        return step.logits(cells)
+    """Logits at cells that the native policy has filled, hence read: nothing is computed again."""
     place = {cell: i for i, cell in enumerate(zip(step.open.rows.tolist(), step.open.columns.tolist(), strict=True))}
-    at = [place.get(cell) for cell in zip(cells.rows.tolist(), cells.columns.tolist(), strict=True)]
-    missing = [i for i, j in enumerate(at) if j is None]
-    logits = known[[j or 0 for j in at]]
-    if missing:
-        logits[missing] = step.logits(Cells(cells.rows[missing], cells.columns[missing]))
-    return logits
+    return step.logits()[[place[cell] for cell in zip(cells.rows.tolist(), cells.columns.tolist(), strict=True)]]
 
 
 def _filled(row: Row) -> Flags:

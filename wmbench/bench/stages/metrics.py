@@ -64,8 +64,8 @@ class MetricsStage:
         names += [LENGTHS] if lengths_of(run) else []
         judge = judge_of(run)
         quality = judge if isinstance(judge, str) else [derived.content_digest(QUALITY), _clean_quality(run)]
-        attacks = [attack.label for attack in run.plan.attacks]
-        asked = [SCHEMA_VERSION, config.alpha, config.normalise, config.attacked_nulls, attacks]
+        asked: list[object] = [SCHEMA_VERSION, config.alpha, config.normalise, config.attacked_nulls]
+        asked += [attack.label for attack in run.plan.attacks]
         costs = [[sample["cost"] for sample in _all_samples(one)] for one in (run, run.clean)]
         return digest([asked, {name: derived.content_digest(name) for name in names}, quality, costs])
 
@@ -137,7 +137,7 @@ def _wrong_keys(run: Run, unresolved: Collection[str]) -> dict[str, Any]:
     if not keys:
         return {
             "n": 0,
-            "why": f"key use is {run.plan.scheme.info.key_use}" if run.key is None else "none was asked for",
+            "why": f"key use is {run.plan.key_use}" if run.key is None else "none was asked for",
         }
     controls, alpha = read_controls(run), run.plan.config.alpha
     heldout = null_name(run.nulls[0], "heldout")

@@ -42,6 +42,12 @@ class KeyValuePrefix:
     def crop(self, length: int) -> KeyValuePrefix:
         return KeyValuePrefix(tuple((k[:, :length], v[:, :length]) for k, v in self.layers))
 
+    def without(self, begin: int, end: int) -> KeyValuePrefix:
+        def rest(x: Tensor) -> Tensor:
+            return torch.cat([x[:, :begin], x[:, end:]], 1)
+
+        return KeyValuePrefix(tuple((rest(k), rest(v)) for k, v in self.layers))
+
     def extended(self, more: KeyValuePrefix) -> KeyValuePrefix:
         pairs = zip(self.layers, more.layers, strict=True)
         return KeyValuePrefix(tuple((torch.cat([k, k2], 1), torch.cat([v, v2], 1)) for (k, v), (k2, v2) in pairs))
@@ -139,12 +145,13 @@ def attend_packed(
     """
     n, heads, width, d = q.shape
     past_k, past_v = past
+    q = q * d**-0.5  # a power of two for the usual d: as exact as scaling the products, which are more
     packed = q.transpose(0, 1).reshape(heads, n * width, d)
     over_past = (packed @ past_k.transpose(1, 2)).view(heads, n, width, -1).transpose(0, 1)
     over_self = (q @ k.transpose(2, 3)).masked_fill(~mask, -torch.inf)
-    scores = torch.cat([over_past, over_self], -1) * d**-0.5
+    scores = torch.cat([over_past, over_self], -1)
     weights = scores.softmax(-1, dtype=torch.float32).to(v.dtype)  # as attention kernels do in bfloat16
-    w_past, w_self = weights.split([past_k.shape[1], width], dim=-1)
+    w_past, w_self = torch.split(weights, [past_k.shape[1], width], dim=-1)
     from_past = w_past.transpose(0, 1).reshape(heads, n * width, -1) @ past_v
     return from_past.view(heads, n, width, d).transpose(0, 1) + w_self @ v
 
@@ -154,11 +161,11 @@ def attend_copies(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, copy_length: in
     if not copy_length:
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
     n, shared = copy_length, mask.shape[-1] - copy_length
-    head = [x[:, :, :shared] for x in (q, k, v)]
-    parts = [F.scaled_dot_product_attention(*head, attn_mask=mask[..., :shared, :shared])]
+    head_q, head_k, head_v = (x[:, :, :shared] for x in (q, k, v))
+    parts = [F.scaled_dot_product_attention(head_q, head_k, head_v, attn_mask=mask[..., :shared, :shared])]
     for begin in range(shared, q.shape[2], n):
         own_q, own_k, own_v = (x[:, :, begin : begin + n] for x in (q, k, v))
-        keys, values = torch.cat([head[1], own_k], 2), torch.cat([head[2], own_v], 2)
+        keys, values = torch.cat([head_k, own_k], 2), torch.cat([head_v, own_v], 2)
         parts.append(F.scaled_dot_product_attention(own_q, keys, values, attn_mask=mask[..., shared:, :]))
     return torch.cat(parts, 2)
 

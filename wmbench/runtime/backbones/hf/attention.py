@@ -89,7 +89,7 @@ def experts(self: Any, hidden_states: Tensor, top_k_index: Tensor, top_k_weights
     many others chose the same expert."""
     result = torch.zeros_like(hidden_states)
     safe = safe_rows(hidden_states.device)
-    for expert in top_k_index.unique().tolist():
+    for expert in sorted(set(top_k_index.flatten().tolist())):
         tokens, places = torch.where(top_k_index == expert)
         rows = hidden_states[tokens]
         if len(rows) < safe:

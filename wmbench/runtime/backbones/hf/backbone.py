@@ -16,6 +16,7 @@ from wmbench.runtime.backbones.hf.codec import CheckpointCodec, make_codec
 from wmbench.runtime.backbones.hf.directory import Checkpoint
 from wmbench.runtime.backbones.hf.family import FAMILIES, family_of
 from wmbench.runtime.backbones.hf.settings import CheckpointSettings, Llada2Settings
+from wmbench.types import TextCodec
 
 
 class CarrierBackbone:
@@ -24,13 +25,14 @@ class CarrierBackbone:
     def __init__(self, checkpoint: Checkpoint, settings: CheckpointSettings) -> None:
         family = family_of(checkpoint)
         self.name = f"{family.name} ({checkpoint.directory.name})"
-        self.codec: CheckpointCodec = make_codec(checkpoint, settings.prompt, settings.question)
+        codec = make_codec(checkpoint, settings.prompt, settings.question)
+        self.codec: TextCodec = codec
         self.carrier = load_carrier(checkpoint, family, settings.device, settings.dtype)
         self.device = self.carrier.device
         self.fingerprint = self.carrier.fingerprint
         self.vocab_size: int = self.carrier.settings["vocab_size"]
-        self.mask_id, self.eos_ids = self.codec.ids.mask, self.codec.ids.ends
-        self.banned_ids: Sequence[int] = banned_ids(self.codec, self.vocab_size, checkpoint)
+        self.mask_id, self.eos_ids = codec.ids.mask, codec.ids.ends
+        self.banned_ids: Sequence[int] = banned_ids(codec, self.vocab_size, checkpoint)
         self.attention = _attention(settings)
         self.logit_shift = family.logit_shift
         own_length = self.carrier.settings["max_position_embeddings"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from wmbench.errors import ConfigError, IntegrityError
 from wmbench.runtime.backbones.hf import attention
@@ -81,7 +81,7 @@ def load_carrier(checkpoint: Checkpoint, family: Family, device_name: str, dtype
     settings = carrier_settings(checkpoint, family)
     stored = stored_tensors(checkpoint.directory)
     device = chosen_device(device_name)
-    model = _empty_model(family, settings, device)
+    model = empty_model(family, settings, device)
     dtype = chosen_dtype(dtype_name, device)
     device_map = _device_map(model, dtype) if device_name == SPLIT else {"": device}
     targets = targets_of(model.state_dict(), dtype, lambda name: _device_of(name, device_map))
@@ -100,7 +100,8 @@ def load_carrier(checkpoint: Checkpoint, family: Family, device_name: str, dtype
     return Carrier(model, settings, device, identity)
 
 
-def _empty_model(family: Family, settings: Mapping[str, Any], device: torch.device) -> Any:
+def empty_model(family: Family, settings: Mapping[str, Any], device: torch.device) -> Any:
+    """On the meta device: shapes without values, whatever its size."""
     transformers = import_transformers()
     from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS
 
@@ -136,7 +137,7 @@ def check_frequencies(model: Any, settings: Mapping[str, Any]) -> float:
     return error
 
 
-def _device_map(model: nn.Module, dtype: torch.dtype) -> dict[str, torch.device]:
+def _device_map(model: Any, dtype: torch.dtype) -> dict[str, torch.device]:
     """Layers over all GPUs, as even as accelerate makes it."""
     try:
         from accelerate import infer_auto_device_map

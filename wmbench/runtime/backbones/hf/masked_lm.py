@@ -15,10 +15,11 @@ from wmbench.errors import ConfigError
 from wmbench.runtime.backbone import Attention, Prefix, Windows
 from wmbench.runtime.backbones.hf.backbone import banned_ids
 from wmbench.runtime.backbones.hf.carrier import SPLIT, chosen_device, chosen_dtype, import_transformers
-from wmbench.runtime.backbones.hf.codec import CheckpointCodec, make_codec
+from wmbench.runtime.backbones.hf.codec import make_codec
 from wmbench.runtime.backbones.hf.directory import Checkpoint
 from wmbench.runtime.backbones.hf.settings import CheckpointSettings
 from wmbench.runtime.backbones.hf.weights import fingerprint, stored_tensors
+from wmbench.types import TextCodec
 
 _UNUSED = ("pooler", "seq_relationship", "position_ids", "discriminator_predictions")
 """Parts of stored checkpoints that a masked language model does not have."""
@@ -58,15 +59,16 @@ class MaskedLmBackbone:
         if settings.device == SPLIT:
             raise ConfigError("a masked language model is not split over GPUs", hint="use --device cuda")
         self.name = f"{kind} ({checkpoint.directory.name})"
-        self.codec: CheckpointCodec = make_codec(checkpoint, settings.prompt, settings.question)
+        codec = make_codec(checkpoint, settings.prompt, settings.question)
+        self.codec: TextCodec = codec
         self.device = chosen_device(settings.device)
         dtype = chosen_dtype(settings.dtype, self.device)
         self.fingerprint = fingerprint(stored_tensors(checkpoint.directory), str(dtype))
         self.model = _load(checkpoint, dtype).to(self.device)
         config = self.model.config
         self.vocab_size: int = config.vocab_size
-        self.mask_id, self.eos_ids = self.codec.ids.mask, self.codec.ids.ends
-        self.banned_ids: Sequence[int] = banned_ids(self.codec, self.vocab_size, checkpoint)
+        self.mask_id, self.eos_ids = codec.ids.mask, codec.ids.ends
+        self.banned_ids: Sequence[int] = banned_ids(codec, self.vocab_size, checkpoint)
         self.attention = Attention()
         self._first_position = config.pad_token_id + 1 if kind in _POSITIONS_AFTER_PADDING else 0
         self._positions: int = config.max_position_embeddings - self._first_position

@@ -191,7 +191,7 @@ def _fill(file: BinaryIO, name: str, stored: StoredTensor, piece: Piece, paramet
 
 
 def _read_into(file: BinaryIO, buffer: Tensor, name: str, path: Path) -> None:
-    memory = memoryview(buffer.reshape(-1).view(torch.uint8).numpy())
+    memory = buffer.reshape(-1).view(torch.uint8).numpy()
     done = 0
     while done < len(memory):
         count = file.readinto(memory[done:])  # type: ignore[attr-defined]

@@ -1,0 +1,139 @@
+"""Sweeps: grids, what points share, and their results."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.pipeline.helpers import KEY, PLUGIN, SMALL, builder, calls, host
+from wmbench.bench.sweep import Axis, Grid, flat_rows, named_grids, plan_sweep, run_sweep
+from wmbench.bench.sweep_view import charts
+from wmbench.cli.app import run_cli
+from wmbench.config import load_config
+from wmbench.errors import ConfigError, UnknownNameError
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WMBENCH_KEY", KEY)
+
+
+def swept(output: Path, axes: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
+    config = load_config(options={**SMALL, "schemes": ["tuned"], "output": str(output), **options})
+    return list(run_sweep(plan_sweep(config, Grid.of("test", axes), host()), builder()))
+
+
+def test_a_grid_has_every_combination_and_joined_settings_move_together() -> None:
+    grid = Grid.of("g", {"a,b": [[1, 2], [3, 4]], "decoding.c": [5, [6]]})
+    assert grid.points() == [
+        {"a": 1, "b": 2, "decoding.c": 5},
+        {"a": 1, "b": 2, "decoding.c": [6]},
+        {"a": 3, "b": 4, "decoding.c": 5},
+        {"a": 3, "b": 4, "decoding.c": [6]},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "values", "complaint"),
+    [
+        ("a", [], "no values"),
+        ("a", 3, "no values"),
+        ("a,b", [[1, 2], [3]], "does not fit"),
+        ("a,b", [1, 2], "does not fit"),
+        ("a,,b", [[1, 2, 3]], "name settings"),
+        ("a,a", [[1, 2]], "each once"),
+    ],
+)
+def test_bad_axes_are_refused(names: str, values: Any, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        Axis.of(names, values)
+
+
+def test_bad_points_are_refused_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="swept twice"):
+        Grid.of("g", {"a": [1], "a,b": [[1, 2]]})
+    for axes in ({"delta": [1.0, "x"]}, {"unknown": [1]}, {"decoding.unknown": [1]}):
+        with pytest.raises(ConfigError):
+            swept(tmp_path, axes)
+    with pytest.raises(ConfigError, match="one scheme"):
+        swept(tmp_path, {"delta": [1.0]}, schemes=["tuned", "green"])
+    with pytest.raises(UnknownNameError, match="did you mean 'strength'"):
+        named_grids(host().schemes["tuned"].info, ["strenght"])
+    assert not list(tmp_path.iterdir())
+
+
+def test_points_share_null_features_and_one_control(tmp_path: Path) -> None:
+    before = calls()["features"]
+    points = swept(tmp_path, {"delta": [0.0, 8.0]})
+    made = calls()["features"] - before
+    own = 2 * 2 * 4  # two points: the samples and the attacked samples
+    clean, nulls, probes = 2 * 4, 150, 8
+    assert made <= own + clean + nulls + probes, "features of null texts were computed once"
+    folders = [path.name for path in tmp_path.iterdir() if path.name.startswith("none_")]
+    assert len(folders) == 1
+    assert len({point["folder"] for point in points}) == 2
+    weak, strong = (point["metrics"]["cells"][0]["auc"]["estimate"] for point in points)
+    assert weak < strong
+    assert points[0]["same_tokens"] == 1.0
+    assert 0 <= points[1]["same_tokens"] < 1
+    assert points[0]["cost"]["rows_per_token"] == pytest.approx(1.0)
+
+
+def test_detection_settings_do_not_decode_again(tmp_path: Path) -> None:
+    points = swept(tmp_path, {"view_count": [1, 2]}, alpha=0.05)
+    assert len({point["folder"] for point in points}) == 1
+    assert [point["metrics"]["calibration"]["views"] for point in points] == [1, 2]
+    written = (Path(points[0]["folder"]) / "samples.jsonl").stat().st_mtime_ns
+    again = swept(tmp_path, {"view_count": [1, 3]}, alpha=0.05)
+    assert again[0]["metrics"]["cells"] == points[0]["metrics"]["cells"]
+    assert (Path(points[0]["folder"]) / "samples.jsonl").stat().st_mtime_ns == written
+
+
+def test_the_command_writes_table_and_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["sweep", "--plugin", str(PLUGIN), "--scheme", "tuned", "--backbone", "tiny", "--dataset", "toy"]
+    command += ["--no-attacks", "--samples", "4", "--nulls", "salad", "--calibration-texts", "100"]
+    command += ["--heldout-texts", "50", "-D", "max_new_tokens=24", "--output", str(tmp_path)]
+    assert run_cli([*command, "--sweep", "strength", "--dry-run"]) == 0
+    assert "delta=4.0" in capsys.readouterr().out
+    assert not (tmp_path / "sweeps").exists()
+    assert run_cli([*command, "--sweep", "strength"]) == 0
+    assert "TPR at 1% FPR" in capsys.readouterr().out
+    (folder,) = (tmp_path / "sweeps").iterdir()
+    result = json.loads((folder / "sweep.json").read_text())
+    assert [point["settings"] for point in result["points"]] == [{"delta": 0.0}, {"delta": 4.0}]
+    lines = (folder / "sweep.csv").read_text().splitlines()
+    assert len(lines) == 1 + len(list(flat_rows(result))) == 3
+    drawn = charts(result)
+    assert [chart["data"]["values"][0]["x"] for chart in drawn] == [0.0] * 3
+    assert run_cli([*command]) == 2
+    assert run_cli([*command, "--vary", "delta=4"]) == 2
+
+
+def test_charts_are_drawn_without_scripts(tmp_path: Path) -> None:
+    pytest.importorskip("vl_convert")
+    from wmbench.plots import curve_with_band, page
+
+    thin = [{"x": 0, "y": 1, "curve": 0}, {"x": 1, "y": 2, "curve": 0}]
+    mean = [{"x": 0, "y": 1, "low": 0, "high": 2}, {"x": 1, "y": 2, "low": 1, "high": 3}]
+    html = page("a <title>", [curve_with_band(thin, mean, "x", "y")])
+    assert html is not None
+    assert "&lt;title&gt;" in html
+    assert "<svg" in html
+    assert "<script" not in html
+
+
+def test_runs_are_shown_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = load_config(options={**SMALL, "schemes": ["none", "green"], "output": str(tmp_path), "attacks": []})
+    from wmbench.bench.pipeline import execute, prepare_all
+    from wmbench.bench.plan import resolve_runs
+
+    folders = [execute(run).folder for run in prepare_all(resolve_runs(config, host()), builder())]
+    assert run_cli(["analyse", "side-by-side", *folders, "--prompts", "2", "--markdown"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("### ") == 2
+    assert shown.count("**none.** w") == shown.count("**green.** w") == 2
+    assert run_cli(["analyse", "side-by-side", str(tmp_path)]) == 2
+    assert "no run folder" in capsys.readouterr().err

@@ -1,0 +1,173 @@
+"""From run folders to one document, and what it warns about."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.report.made_up import ATTACKS, PROMPTS, SCHEMES, write_runs
+from wmbench.cli.options import config_from_options
+from wmbench.config import load_config
+from wmbench.errors import ConfigError, IntegrityError
+from wmbench.report import render, write_report
+from wmbench.report.command import command_line
+from wmbench.report.document import Document, json_schema
+from wmbench.report.folders import find_runs
+from wmbench.report.gather import gather
+from wmbench.report.paper import by_cell, paper_figures
+
+SCHEMA = Path(__file__).parents[2] / "docs" / "report.schema.json"
+
+
+def test_every_run_and_cell_is_there(document: Document) -> None:
+    assert [run.scheme for run in document.measured] == sorted(SCHEMES)
+    assert document.attacks == list(ATTACKS)
+    denmark = document.measured[0]
+    unattacked, rewrite = denmark.cells[:2]
+    assert unattacked.n == PROMPTS
+    assert unattacked.tpr["0.01"].threshold is not None
+    assert unattacked.tpr["0.01"].threshold.low < 1.0
+    assert rewrite.auc is not None
+    assert rewrite.roc[0][0] == 0.0
+    assert rewrite.roc[-1][0] == 0.1
+    assert rewrite.roc == sorted(rewrite.roc)
+    # The curve is read where the table is: the highest TPR with FPR <= 1%.
+    at_one_percent = max(tpr for fpr, tpr in rewrite.roc if fpr <= 0.01)
+    assert rewrite.tpr["0.01"].threshold is not None
+    assert at_one_percent == rewrite.tpr["0.01"].threshold.estimate
+    assert [part.detected.n for part in rewrite.by_length] == [(12,)] * 5
+    assert [part.tokens for part in rewrite.by_length] == sorted(part.tokens for part in rewrite.by_length)
+    assert denmark.cost is not None
+    assert denmark.cost.forward_tokens is not None
+    assert denmark.cost.forward_tokens.estimate == 40 * 4000 / 60
+    assert denmark.cost.seconds is None  # no timings, no seconds
+    assert denmark.cost.forward_rows_ratio is not None
+    assert denmark.cost.forward_rows_ratio.estimate == pytest.approx(40)
+    assert denmark.tokens_to_detect is not None
+    assert denmark.tokens_to_detect.estimate == 125
+    assert [part.tokens for part in unattacked.by_length] == [50, 150, 300]  # cut texts, where there are some
+    assert denmark.quality["delta_log_perplexity"].estimate == 0.0
+    assert denmark.more == {"something_new": {"a newer": "field"}}
+    assert [family.attack for family in denmark.families] == [None, None, "lab-rewrite"]
+
+
+def test_the_control_lends_its_texts(document: Document) -> None:
+    (control,) = [run for run in document.runs if run.is_control]
+    assert (control.scheme, control.dataset, control.cells) == ("none", "finance", [])
+    kinds = [passage.kind for passage in document.measured[0].examples[0].passages]
+    assert kinds == ["clean", "marked", *list(ATTACKS)[1:]]
+
+
+def test_lab_figures_say_what_they_are_not(document: Document, tmp_path: Path) -> None:
+    assert "not figures on LLaDA-8B" in document.notices[0]
+    assert document.warnings == []
+    write_runs(tmp_path, {"denmark": 3.0}, backbone="llada")
+    assert gather([tmp_path]).notices == []
+
+
+def test_different_null_sets_are_announced(runs: Path, tmp_path: Path) -> None:
+    write_runs(tmp_path, {"other": 2.0}, calibration=2700)
+    (warning,) = gather([runs, tmp_path], texts=0).warnings
+    assert warning.startswith("Different null sets")
+    assert "2,700" in warning
+    assert "5,200" in warning
+
+
+def test_without_a_key_the_texts_are_plain_and_it_says_why(runs: Path) -> None:
+    from wmbench.host import Host
+
+    run = gather([runs], texts=1, host=Host.discover()).measured[0]
+    assert "calibration" in run.no_evidence
+    assert [len(passage.pieces) for passage in run.examples[0].passages] == [1] * 6
+
+
+def test_json_follows_the_published_schema(document: Document) -> None:
+    jsonschema = pytest.importorskip(
+        "jsonschema", reason="the schema is checked with jsonschema, which is not installed"
+    )
+    schema = json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(json.loads(render(document, "json")), schema)
+    assert json.loads(SCHEMA.read_text()) == schema, "run `wmbench report --schema > docs/report.schema.json`"
+
+
+def test_json_is_the_whole_document(document: Document) -> None:
+    assert Document.model_validate(json.loads(render(document, "json"))) == document
+
+
+def test_the_same_runs_give_the_same_bytes(runs: Path, tmp_path: Path) -> None:
+    pages = [write_report(gather([runs], texts=2), tmp_path / name) for name in ("a", "b")]
+    assert [path.read_bytes() for path in pages[0]] == [path.read_bytes() for path in pages[1]]
+
+
+# --- folders -----------------------------------------------------------------------------------------------------
+
+
+def test_runs_are_found_once_and_reports_beside_them_are_skipped(runs: Path, tmp_path: Path) -> None:
+    inside = sorted(runs.iterdir())
+    beside = tmp_path / "report"
+    beside.mkdir()
+    (beside / "report.json").write_text("{}")
+    assert [folder.path for folder in find_runs([inside[0], runs, beside])] == inside
+    for nothing in (tmp_path / "absent", tmp_path):
+        with pytest.raises(ConfigError):
+            find_runs([nothing])
+    with pytest.raises(ConfigError, match="no run"):
+        find_runs([beside])
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [("{", IntegrityError), ('{"cells": []}', IntegrityError), (None, ConfigError)],
+)
+def test_damaged_results_are_named(runs: Path, tmp_path: Path, content: str | None, error: type[Exception]) -> None:
+    run = tmp_path / "denmark_mini_finance_0000000000"
+    shutil.copytree(runs / run.name, run)
+    (run / "metrics.json").unlink() if content is None else (run / "metrics.json").write_text(content)
+    with pytest.raises(error):
+        gather([run])
+
+
+# --- the paper's figures -----------------------------------------------------------------------------------------
+
+
+def test_paper_figures_are_found_by_cell() -> None:
+    figures = {"0.005": 0.108, "0.01": 0.182, "0.05": 0.38, "auc": 0.8224}  # the paper's first table
+    assert paper_figures("dlm-kgw", "llada-8b", "finance-qa", "llm-rewrite") == pytest.approx(figures)
+    assert paper_figures("dlm-kgw", "mini", "finance", "lab-rewrite") == {}
+    cell = {"scheme": "s", "backbone": "b", "dataset": "d", "attack": "a", "metric": "auc"}
+    twice = [{**cell, "table": "main", "value": 0.9}, {**cell, "table": "ablation", "value": 0.5}]
+    assert by_cell(twice) == {("s", "b", "d", "a"): {"auc": 0.9}}
+
+
+# --- the command -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("preset", "options"),
+    [
+        ("quick", {"schemes": ["denmark", {"name": "dlm_kgw", "params": {"delta": 3.0}}], "samples": 8, "alpha": 0.05}),
+        ("quick", {"schemes": [{"name": "denmark", "params": {"candidates": 8, "units": "all"}}], "attacks": []}),
+        (
+            "quick",
+            {"schemes": ["all"], "backbones": [{"name": "tiny", "params": {"layers": 1}}], "decoding": {"eos": "ban"}},
+        ),
+        ("quick", {"schemes": ["none"], "attacks": ["identity"], "filters": {"min_tokens": 4}, "keys": 3, "seed": 5}),
+        ("lab-mid", {"samples": 10, "lengths": [50, 100], "top_up": True, "normalise": True, "nulls": ["lab"]}),
+        ("quick", {"schemes": ["none"], "datasets": ["toy"], "retries": 2, "attacked_nulls": 5, "judge": "mini-judge"}),
+    ],
+)
+def test_the_command_makes_the_same_configuration(preset: str, options: dict[str, Any]) -> None:
+    from wmbench.cli.run import run
+
+    asked = load_config(preset, options=options)
+    words = shlex.split(command_line({"passed": asked.passed, "defaulted": asked.defaulted}))
+    assert words[:2] == ["wmbench", "run"]
+    parsed = run.make_context("run", words[2:], help_option_names=["-h", "--help"]).params
+    again = config_from_options(**{n: v for n, v in parsed.items() if n not in ("trace", "dry_run", "as_json")})
+    assert (again.passed, again.defaulted) == (asked.passed, asked.defaulted)

@@ -1,0 +1,177 @@
+"""The page, without a browser: one file, escaped, under a policy; and the tables for spreadsheets and papers."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from tests.report.made_up import ATTACKS, BIDI, HOSTILE, SCHEMES
+from wmbench.report import page as page_module
+from wmbench.report import render
+from wmbench.report.document import Document, Passage, Piece
+from wmbench.report.evidence import shades, visible
+from wmbench.report.latex import escaped
+from wmbench.report.page import JudgedText, evidence_page, html_page
+
+pytest.importorskip("altair", reason="charts need the extra `report`")
+pytest.importorskip("vl_convert", reason="charts need the extra `report`")
+
+
+class Elements(HTMLParser):
+    """Start tags with their attributes, and the content of scripts and styles."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.raw: dict[str, list[str]] = {"script": [], "style": []}
+        self._inside: str | None = None
+        self.feed(page)
+
+    @property
+    def policy(self) -> str:
+        (found,) = [a["content"] for _, a in self.tags if a.get("http-equiv") == "Content-Security-Policy"]
+        assert found is not None
+        return found
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag in self.raw:
+            self._inside = tag
+            self.raw[tag].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = None
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self.raw[self._inside][-1] += data
+
+
+@pytest.fixture(scope="module")
+def html(document: Document) -> str:
+    return html_page(document)
+
+
+def digest(content: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+
+
+def test_one_file_that_loads_nothing_under_a_strict_policy(html: str) -> None:
+    found = Elements(html)
+    assert [tag for tag, _ in found.tags].count("script") == 3  # data, chart library, the page's own
+    loaded = [a.get("src") or a.get("href") for tag, a in found.tags if tag in ("script", "link", "img", "iframe")]
+    assert [address for address in loaded if address and address != "data:,"] == []
+    policy = found.policy
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    for content in [*found.raw["script"][1:], *found.raw["style"]]:
+        assert digest(content) in policy
+    assert all(not name.startswith("on") and name != "style" for _, a in found.tags for name in a)
+
+
+def test_hostile_text_stays_text(html: str) -> None:
+    assert "<script>document" not in html
+    assert "img" not in [tag for tag, _ in Elements(html).tags]
+    assert HOSTILE not in html
+    assert "\\u003cscript\\u003edocument.title" in html
+    for character in BIDI:
+        assert ord(character) < 128 or character not in html
+    assert "U+202E" in html
+    html.encode()  # no lone surrogate is left
+
+
+def test_the_table_shows_every_cell_with_its_interval(html: str, document: Document) -> None:
+    body = html[html.index("<tbody>") : html.index("</tbody>")]
+    assert body.count("<tr ") == len(SCHEMES) * len(ATTACKS)
+    rate = document.measured[0].cells[1].rate("0.01")
+    assert rate is not None
+    shown = f"<b>{100 * rate.estimate:.1f}</b> <small>[{100 * rate.low:.1f}, {100 * rate.high:.1f}]</small>"
+    assert shown in body
+    for scheme in SCHEMES:
+        assert f'data-scheme="{scheme}"' in body
+
+
+def test_paper_and_out_of_reach_are_shown(document: Document) -> None:
+    run = document.measured[0]
+    cell = run.cells[0]
+    blind = {**cell.tpr, "0.005": cell.tpr["0.005"].model_copy(update={"threshold": None, "split": None})}
+    changed = cell.model_copy(update={"paper": {"0.01": 0.9967, "auc": 0.9996}, "tpr": blind})
+    update = {"cells": [changed], "unresolved": {"0.005": {"why": "too few", "hint": "take more"}}}
+    page = html_page(document.model_copy(update={"runs": [run.model_copy(update=update)]}))
+    assert "paper 99.7" in page
+    assert "paper 0.9996" in page
+    assert ">n/a</span>" in page
+    assert "too few; take more" in page
+
+
+def test_warnings_and_notices_come_first(document: Document) -> None:
+    page = html_page(document.model_copy(update={"warnings": ["Different null sets: <b>mind</b>"]}))
+    top = page[: page.index('id="summary"')]
+    assert "Different null sets: &lt;b&gt;mind&lt;/b&gt;" in top
+    assert "not figures on LLaDA-8B" in top
+
+
+def test_without_the_chart_library_the_page_says_so(document: Document, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_module, "has_chart_library", lambda: False)
+    page = html_page(document)
+    assert "wmbench[report]" in page
+    assert len(page) < 500_000
+    assert page.count("<script") == 2
+
+
+def test_judged_texts_need_no_script() -> None:
+    pieces = [Piece(text=HOSTILE, weight=-2.0, label='"><i>'), Piece(text=BIDI), Piece(text="more", weight=4.0)]
+    judged = JudgedText(
+        "a<b>.txt", 0.004, True, 0.01, "empirical", "25", ["short"], Passage(kind="text", pieces=pieces)
+    )
+    page = evidence_page([judged], "denmark", "0123456789ab")
+    assert "<script" not in page
+    assert "script-src 'none'" in Elements(page).policy
+    assert 'class="shade--2"' in page
+    assert 'class="shade-5"' in page
+    assert "&lt;script&gt;document.title" in page
+    assert "watermark found in 1 of 1 text" in page
+    assert "a&lt;b&gt;.txt" in page
+
+
+def test_what_is_invisible_is_named() -> None:
+    assert visible("a\n\tb\u202ec\x00\u200b\ud800") == "a\n\tb⟨U+202E⟩c⟨U+0000⟩⟨U+200B⟩⟨U+D800⟩"
+    family = "\N{MAN}\u200d\N{WOMAN}"
+    assert visible(family) == family
+    assert shades([None, 2.0, -4.0, 0.0]) == [None, 2, -5, 0]
+    assert shades([]) == []
+
+
+# --- tables ------------------------------------------------------------------------------------------------------
+
+
+def test_csv_has_one_line_per_cell(document: Document) -> None:
+    rows = list(csv.DictReader(io.StringIO(render(document, "csv"))))
+    assert len(rows) == len(SCHEMES) * len(ATTACKS)
+    rate = document.measured[0].cells[1].rate("0.05", "split")
+    assert rate is not None
+    assert float(rows[1]["tpr_0.05_split_low"]) == rate.low
+    assert rows[1]["tpr_0.05_paper"] == ""
+
+
+def test_latex_has_the_papers_layout(document: Document) -> None:
+    table = render(document, "tex")
+    assert "Attack & Method & finance \\\\" in table
+    assert rf"\multirow{{{len(SCHEMES)}}}{{*}}{{Clean}} & denmark & " in table
+    block = table.split(r"\midrule")[2]  # lab-rewrite
+    rows = re.findall(r"& ([\w-]+) & \((.*)\) \\\\", block)
+    assert [scheme for scheme, _ in rows] == sorted(SCHEMES)
+    figures = {scheme: [re.sub(r"\\textbf{(.*)}", r"\1", f) for f in entry.split(" / ")] for scheme, entry in rows}
+    rate = document.measured[0].cells[1].rate("0.01")
+    assert rate is not None
+    assert figures["denmark"][1] == f"{100 * rate.estimate:.2f}"
+    best = max(float(entry[1]) for entry in figures.values())
+    bold = [scheme for scheme, entry in rows if entry.split(" / ")[1].startswith(r"\textbf")]
+    assert bold == [scheme for scheme, entry in figures.items() if float(entry[1]) == best]
+    assert escaped("50%_a&b\\{}") == r"50\%\_a\&b\textbackslash{}\{\}"

@@ -1,0 +1,244 @@
+"""A scheme measured over a grid of settings: every point is an ordinary run, so that points are resumed and shared.
+
+Points with equal decoding share one clean control, all points share null texts, and points that differ only in
+settings of the detector share their texts, too. A folder then holds the detection of its latest point; the sweep's own
+files hold that of all.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from wmbench.bench.build import Builder
+from wmbench.bench.disk import make_folder, pretty_json, write_atomic
+from wmbench.bench.measure import FPR_TARGETS, target_name
+from wmbench.bench.pipeline import execute, prepare_all
+from wmbench.bench.plan import RunPlan, resolve_runs
+from wmbench.bench.resolved import slug, spec_hash
+from wmbench.bench.stages.base import Run
+from wmbench.config import Choice, RunConfig, Settings, merged
+from wmbench.errors import ConfigError, UnknownNameError
+from wmbench.host import Host
+from wmbench.types import SchemeInfo
+
+SCHEMA_VERSION: Final = 1
+CONTROL: Final = "none"
+DECODING: Final = "decoding."
+Point = Mapping[str, Any]
+"""Value by setting; settings of the decoding begin with `decoding.`"""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One direction of the grid: a setting, or several that move together."""
+
+    names: tuple[str, ...]
+    values: tuple[tuple[Any, ...], ...]
+    """One tuple per point, one entry per name."""
+
+    @classmethod
+    def of(cls, names: str, values: Sequence[Any]) -> Axis:
+        parts = tuple(name.strip() for name in names.split(","))
+        if not all(parts) or len(set(parts)) < len(parts):
+            raise ConfigError(f"axis {names!r}: name settings, each once", hint="for instance candidates=[8,16]")
+        if not isinstance(values, (list, tuple)) or not values:
+            raise ConfigError(f"axis {names!r} has no values", hint=f"write a list: {names}=[...]")
+        rows = [(value,) if len(parts) == 1 else value for value in values]
+        for row in rows:
+            if not isinstance(row, (list, tuple)) or len(row) != len(parts):
+                raise ConfigError(
+                    f"axis {names!r}: a value does not fit its settings",
+                    why=f"{len(parts)} settings, got {row!r}",
+                    hint="write lists of as many values as there are settings",
+                )
+        return cls(parts, tuple(tuple(row) for row in rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """All combinations of the axes."""
+
+    name: str
+    axes: tuple[Axis, ...]
+
+    @classmethod
+    def of(cls, name: str, axes: Mapping[str, Sequence[Any]]) -> Grid:
+        made = tuple(Axis.of(names, values) for names, values in axes.items())
+        settings = [setting for axis in made for setting in axis.names]
+        if len(set(settings)) < len(settings):
+            raise ConfigError("a setting is swept twice", why=", ".join(settings), hint="join it into one axis")
+        return cls(name, made)
+
+    def points(self) -> list[Point]:
+        rows = itertools.product(*(axis.values for axis in self.axes))
+        names = [name for axis in self.axes for name in axis.names]
+        return [dict(zip(names, itertools.chain(*row), strict=True)) for row in rows]
+
+
+def named_grids(scheme: SchemeInfo, names: Iterable[str]) -> list[Grid]:
+    """Of the scheme's published sweeps; `all` means all."""
+    wanted = list(names)
+    for name in wanted:
+        if name != "all" and name not in scheme.sweeps:
+            raise UnknownNameError(
+                f"sweep of {scheme.name}", name, scheme.sweeps, hint="sweep settings of your own with --vary"
+            )
+    chosen = list(scheme.sweeps) if "all" in wanted else wanted
+    return [Grid.of(name, scheme.sweeps[name]) for name in dict.fromkeys(chosen)]
+
+
+@dataclass(frozen=True)
+class PlannedPoint:
+    """One point of the grid on one dataset."""
+
+    settings: Point
+    plan: RunPlan
+    control: RunPlan
+
+
+def plan_sweep(config: RunConfig, grid: Grid, host: Host) -> list[PlannedPoint]:
+    """Every point resolved and checked; nothing is loaded yet."""
+    if len(config.schemes) != 1:
+        why = f"chosen: {', '.join(scheme.name for scheme in config.schemes) or 'none'}"
+        raise ConfigError("a sweep varies one scheme", why=why, hint="name it with --scheme")
+    planned = []
+    for settings in grid.points():
+        for plan in resolve_runs(_at(config, settings), host):
+            # The control is decoded exactly as the point is, whatever the published settings of the scheme.
+            decoding = plan.decoding.model_dump(mode="json")
+            update = {"schemes": [Choice(name=CONTROL)], "decoding": decoding}
+            controls = resolve_runs(config.model_copy(update=update), host)
+            control = next(c for c in controls if c.dataset.label == plan.dataset.label)
+            planned.append(PlannedPoint(settings, plan, control))
+    return planned
+
+
+def _at(config: RunConfig, settings: Point) -> RunConfig:
+    scheme = config.schemes[0]
+    own = {name: value for name, value in settings.items() if not name.startswith(DECODING)}
+    decoding = {name.removeprefix(DECODING): value for name, value in settings.items() if name.startswith(DECODING)}
+    return config.model_copy(
+        update={
+            "schemes": [Choice(name=scheme.name, params={**scheme.params, **own})],
+            "decoding": merged(config.decoding, decoding),
+        }
+    )
+
+
+def run_sweep(
+    planned: Sequence[PlannedPoint],
+    builder: Builder,
+    note: Callable[[str], None] = lambda _: None,
+    **options: Any,
+) -> Iterator[Settings]:
+    """The record of every point, as soon as it is measured. Each control is executed once."""
+    reference: dict[str, list[list[int]]] = {}
+    for number, point in enumerate(planned, start=1):
+        note(f"point {number} of {len(planned)}: {shown(point.settings)}")
+        control, run = prepare_all([point.control, point.plan], builder, note=note, **options)
+        execute(control)
+        outcome = execute(run)
+        tokens = [record["token_ids"] for record in run.store.samples.read()]
+        first = reference.setdefault(point.plan.dataset.label, tokens)
+        yield {
+            "settings": dict(point.settings),
+            "dataset": point.plan.dataset.label,
+            "folder": outcome.folder,
+            "approximations": point.plan.approximations,
+            "cost": _cost(run),
+            "same_tokens": _same(first, tokens),
+            "metrics": json.loads(outcome.metrics.read_bytes()) if outcome.metrics else None,
+        }
+
+
+def _cost(run: Run) -> Settings:
+    """Per token: what was sent through the trunk and the LM head."""
+    records = run.store.samples.read()
+    tokens = sum(len(record["token_ids"]) for record in records)
+    names = {"forward_rows": "rows", "forward_tokens": "positions", "head_rows": "head_rows"}
+    totals = {short: sum(record["cost"][name] for record in records) for name, short in names.items()}
+    return {f"{short}_per_token": total / max(1, tokens) for short, total in totals.items()}
+
+
+def _same(first: Sequence[Sequence[int]], tokens: Sequence[Sequence[int]]) -> float | None:
+    """Share of tokens that are those of the first point; None where answers have other lengths."""
+    if [len(ids) for ids in first] != [len(ids) for ids in tokens]:
+        return None
+    pairs = list(zip(itertools.chain(*first), itertools.chain(*tokens), strict=True))
+    return sum(a == b for a, b in pairs) / max(1, len(pairs))
+
+
+def shown(settings: Point) -> str:
+    return " ".join(f"{name}={_short(value)}" for name, value in settings.items()) or "the settings as given"
+
+
+def _short(value: Any) -> str:
+    return "null" if value is None else str(value).replace(" ", "")
+
+
+# --- results ---------------------------------------------------------------------------------------------------
+
+
+def sweep_folder(config: RunConfig, grid: Grid, planned: Sequence[PlannedPoint]) -> Path:
+    """Named by what is swept and on what; the same command finds it again."""
+    plans = [
+        [dict(p.settings), p.plan.scheme.dump(), p.plan.backbone.dump(), p.plan.decoding.model_dump(mode="json")]
+        for p in planned
+    ]
+    label = "_".join(slug(name).replace("_", "-") for name in (planned[0].plan.scheme.label, grid.name))
+    where = [plans, [p.plan.dataset.label for p in planned], config.samples, config.seed]
+    return config.output / "sweeps" / f"{label}_{planned[0].plan.backbone.label}_{spec_hash({'points': where})}"
+
+
+def document(grid: Grid, planned: Sequence[PlannedPoint], points: Sequence[Settings]) -> Settings:
+    plan = planned[0].plan
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "sweep": grid.name,
+        "scheme": plan.scheme.label,
+        "alg_id": plan.scheme.info.alg_id,
+        "backbone": plan.backbone.label,
+        "axes": [list(axis.names) for axis in grid.axes],
+        "points": list(points),
+    }
+
+
+def flat_rows(result: Mapping[str, Any]) -> Iterator[Settings]:
+    """One row per point and attack, for the CSV file, the table and the charts."""
+    for point in result["points"]:
+        head = {
+            **{name: _short(value) for name, value in point["settings"].items()},
+            "dataset": point["dataset"],
+            **point["cost"],
+            "same_tokens": point["same_tokens"],
+        }
+        for cell in (point["metrics"] or {}).get("cells", []):
+            row = {**head, "attack": cell["attack"], "n": cell["n"]}
+            if cell["n"]:
+                row |= {f"auc{end}": cell["auc"][name] for end, name in _INTERVAL.items()}
+                for target in FPR_TARGETS:
+                    found = cell["tpr"][target_name(target)]["threshold"]
+                    values = {f"tpr_{target:g}{end}": found and found[name] for end, name in _INTERVAL.items()}
+                    row |= values
+            yield row
+
+
+_INTERVAL: Final = {"": "estimate", "_low": "low", "_high": "high"}
+
+
+def write_results(folder: Path, result: Mapping[str, Any]) -> None:
+    make_folder(folder)
+    write_atomic(folder / "sweep.json", pretty_json(result))
+    rows = list(flat_rows(result))
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)))
+    writer.writeheader()
+    writer.writerows(rows)
+    write_atomic(folder / "sweep.csv", text.getvalue().encode())

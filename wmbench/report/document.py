@@ -1,0 +1,267 @@
+"""The one document behind every form of a report: page, JSON, CSV and LaTeX show what is in it and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA_VERSION: Final = 1
+UNATTACKED: Final = "unattacked"
+TARGETS: Final = ("0.005", "0.01", "0.05")
+"""False-positive rates, named as in metrics.json."""
+
+
+class Part(BaseModel):
+    """Read leniently: a newer metrics.json may have fields that this version does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+
+
+class Rate(Part):
+    """An estimate with its 95% interval."""
+
+    estimate: float
+    low: float
+    high: float
+    n: tuple[int, ...] = ()
+    """Independent units behind it: trials, or resampled units of each sample."""
+    method: str = ""
+
+
+class Tpr(Part):
+    """True-positive rate at one false-positive rate."""
+
+    threshold: Rate | None = None
+    """Highest TPR with FPR <= target on the held-out null texts (the paper's rule); null: out of reach."""
+    split: Rate | None = None
+    """Share with p <= target, a threshold that the calibration fixed; null: out of reach."""
+    interpolated: float | None = None
+    """As the authors' code computes it; no threshold attains it."""
+
+
+class LengthBin(Part):
+    """Texts of similar length."""
+
+    tokens: float
+    """Their median length."""
+    detected: Rate
+    """Share with p <= alpha."""
+
+
+class Cell(Part):
+    """One scheme under one attack."""
+
+    attack: str
+    n: int = 0
+    failed: int = 0
+    auc: Rate | None = None
+    detected: Rate | None = None
+    """Share with p <= alpha."""
+    tpr: dict[str, Tpr] = Field(default_factory=dict)
+    """By false-positive rate."""
+    paper: dict[str, float] = Field(default_factory=dict)
+    """What the paper reports for the same scheme, model, prompts and attack: `auc`, or a false-positive rate -> TPR."""
+    roc: list[tuple[float, float]] = Field(default_factory=list)
+    """(FPR, TPR), ascending, up to an FPR of 0.1: the highest TPR at every attained FPR."""
+    by_length: list[LengthBin] = Field(default_factory=list)
+
+    def rate(self, target: str, rule: str = "threshold") -> Rate | None:
+        found: Rate | None = getattr(self.tpr[target], rule) if target in self.tpr else None
+        return found
+
+
+class Family(Part):
+    """False positives on one family of unmarked texts."""
+
+    family: str
+    n: int
+    attack: str | None = None
+    """The attack that the null texts went through; null: none."""
+    fpr: dict[str, Rate | None]
+
+
+class KeyFamily(Part):
+    """False positives of one family, averaged over wrong keys."""
+
+    family: str
+    fpr: dict[str, Rate | None]
+
+
+class WrongKeys(Part):
+    """The same texts under keys that marked nothing, averaged over keys."""
+
+    n: int = 0
+    why: str = ""
+    """Why there are none."""
+    samples_auc: Rate | None = None
+    clean_auc: Rate | None = None
+    fpr: Rate | None = None
+    """On the held-out null texts, at alpha."""
+    families: list[KeyFamily] = Field(default_factory=list)
+
+
+class Cost(Part):
+    """What one generated token costs, with intervals over samples."""
+
+    tokens: int
+    """Generated tokens that the figures are averaged over."""
+    forward_tokens: Rate | None = None
+    """Positions sent through the model."""
+    forward_rows: Rate | None = None
+    """Canvases sent through the model."""
+    head_rows: Rate | None = None
+    """Positions sent through the LM head."""
+    steps: Rate | None = None
+    forward_tokens_ratio: Rate | None = None
+    """To clean decoding."""
+    forward_rows_ratio: Rate | None = None
+    seconds: float | None = None
+    """Of the machine that ran it, over all its invocations."""
+
+
+class TokensToDetect(Part):
+    """How long a text must be."""
+
+    estimate: float | None = None
+    """Median of the fewest tokens with p <= alpha; null: half of the texts are never detected."""
+    low: float | None = None
+    high: float | None = None
+    why: str = ""
+    never: Rate | None = None
+    """Share of texts that no measured length is enough for."""
+    detected_after: dict[str, Rate] = Field(default_factory=dict)
+    """Share with p <= alpha by number of tokens."""
+
+
+class NullSet(Part):
+    """The null texts that calibrated a run."""
+
+    digest: str
+    """Of everything that determines them: equal digests, equal texts."""
+    identity: dict[str, Any]
+
+
+class Piece(Part):
+    """A span of a text and what it says about the watermark."""
+
+    text: str
+    weight: float | None = None
+    """Contribution to the statistic; positive speaks for the watermark; null: the span has no part in it."""
+    label: str = ""
+
+
+class Passage(Part):
+    """One text: clean, marked, or marked and attacked."""
+
+    kind: str
+    """`clean`, `marked`, or the attack's name."""
+    p: float | None = None
+    score: float | None = None
+    detected: bool | None = None
+    view: str = ""
+    error: str | None = None
+    """Why there is no text."""
+    pieces: list[Piece] = Field(default_factory=list)
+    """The text in order; one piece without weight when there is no evidence to show."""
+
+
+class Example(Part):
+    """The texts of one prompt."""
+
+    id: str
+    prompt: str
+    passages: list[Passage]
+
+
+class RunReport(Part):
+    """One scheme on one backbone and one set of prompts."""
+
+    name: str
+    """The run's folder, without the path."""
+    scheme: str
+    alg_id: str = ""
+    caveat: str = ""
+    """What the scheme's author wants said wherever it is named."""
+    backbone: str
+    dataset: str
+    key_id: str | None = None
+    alpha: float | None = None
+    is_control: bool = False
+    """Unmarked texts: no detector and no rates, only texts and cost."""
+    samples: dict[str, Any] = Field(default_factory=dict)
+    """`total`, `kept`, `dropped` by reason."""
+    calibration: dict[str, Any] = Field(default_factory=dict)
+    nulls: NullSet | None = None
+    unresolved: dict[str, dict[str, str]] = Field(default_factory=dict)
+    """False-positive rates that the calibration cannot decide: why, and what to do."""
+    cells: list[Cell] = Field(default_factory=list)
+    families: list[Family] = Field(default_factory=list)
+    clean_auc: Rate | None = None
+    wrong_keys: WrongKeys = WrongKeys()
+    cost: Cost | None = None
+    quality: dict[str, Rate] = Field(default_factory=dict)
+    """By name; `delta_log_perplexity` is against the clean texts."""
+    judge: str | None = None
+    """The model that judged quality."""
+    no_quality: str = ""
+    """Why a quality figure is missing."""
+    tokens_to_detect: TokensToDetect | None = None
+    more: dict[str, Any] = Field(default_factory=dict)
+    """Whatever else metrics.json says."""
+    command: str
+    """The run's arguments as a command line; the key's source is left out."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """Of scheme, decoding, backbone and filters, defaults included."""
+    approximations: dict[str, Any] = Field(default_factory=dict)
+    """Approximate options that are on, which no published figure has."""
+    versions: dict[str, str] = Field(default_factory=dict)
+    platform: dict[str, str] = Field(default_factory=dict)
+    fingerprints: dict[str, str] = Field(default_factory=dict)
+    examples: list[Example] = Field(default_factory=list)
+    no_evidence: str = ""
+    """Why the texts show no evidence; empty when they do."""
+
+    @property
+    def group(self) -> str:
+        """Rates compare within a group."""
+        return f"{self.backbone} · {self.dataset}"
+
+    def cell(self, attack: str) -> Cell | None:
+        return next((cell for cell in self.cells if cell.attack == attack), None)
+
+
+class Document(Part):
+    """A report on one or more runs."""
+
+    schema_version: int = SCHEMA_VERSION
+    wmbench: str
+    """The version that wrote the report."""
+    notices: list[str] = Field(default_factory=list)
+    """What a reader must know before reading any figure."""
+    warnings: list[str] = Field(default_factory=list)
+    """What makes rows of this report incomparable."""
+    runs: list[RunReport]
+
+    @property
+    def measured(self) -> list[RunReport]:
+        return [run for run in self.runs if not run.is_control]
+
+    @property
+    def schemes(self) -> list[str]:
+        """In order of appearance, controls last."""
+        return list(dict.fromkeys(run.scheme for run in [*self.measured, *self.runs]))
+
+    @property
+    def attacks(self) -> list[str]:
+        return list(dict.fromkeys(cell.attack for run in self.measured for cell in run.cells))
+
+    @property
+    def groups(self) -> list[str]:
+        return list(dict.fromkeys(run.group for run in self.measured))
+
+
+def json_schema() -> dict[str, Any]:
+    """Of report.json."""
+    schema = Document.model_json_schema(mode="serialization")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "wmbench report"}

@@ -1,0 +1,111 @@
+"""Finished run folders: which ones are meant, and what is in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from wmbench.bench.jsonl import JsonlFile, Record
+from wmbench.bench.packed import packed_files, read_packed
+from wmbench.bench.store import RunStore
+from wmbench.bench.textset import SAMPLES, attacked_name
+from wmbench.errors import ConfigError, IntegrityError
+from wmbench.report.document import UNATTACKED
+
+METRICS: Final = "metrics.json"
+_RUN: Final = "run.json"
+
+
+class RunFolder:
+    """Reads one run folder; writes nothing. Files are read when they are asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.store = RunStore(path)
+
+    @cached_property
+    def run(self) -> dict[str, Any]:
+        return self.store.read_run() or {}
+
+    @cached_property
+    def metrics(self) -> dict[str, Any]:
+        return read_metrics(self.path / METRICS)
+
+    @property
+    def is_control(self) -> bool:
+        """Its texts are unmarked, so it has no metrics."""
+        return bool(self.run.get("scheme", {}).get("key_use") == "none") and not (self.path / METRICS).exists()
+
+    @cached_property
+    def samples(self) -> dict[str, Record]:
+        """Kept samples by id, in prompt order."""
+        kept = {verdict["id"] for verdict in self.store.filter.read() if verdict["kept"]}
+        return {sample["id"]: sample for sample in self.store.samples.read() if sample["id"] in kept}
+
+    @cached_property
+    def prompts(self) -> dict[str, str]:
+        return {record["id"]: record["prompt"] for record in self.store.prompts.read()}
+
+    def verdicts(self, name: str) -> dict[str, Record]:
+        """Of one text set, by id and in order; empty when there are none."""
+        return {record["id"]: record for record in JsonlFile(self.path / "verdicts" / f"{name}.jsonl").read()}
+
+    @property
+    def heldout(self) -> str:
+        """The set that false positives are measured on first."""
+        return f"heldout-{self.metrics['nulls'][0]['family']}"
+
+    def lengths(self, name: str) -> npt.NDArray[np.int64] | None:
+        """Tokens of each text of a set; None when its features are not there (they may be deleted)."""
+        folder = self.path / "features"
+        if not all((folder / file).exists() for file in packed_files(name)):
+            return None
+        return read_packed(folder, name).lengths
+
+
+def set_name(attack: str) -> str:
+    """The text set of a cell."""
+    return SAMPLES if attack == UNATTACKED else attacked_name(attack)
+
+
+def find_runs(arguments: Iterable[str | Path]) -> list[RunFolder]:
+    """Run folders, and those inside of folders that are none themselves; each once, in order."""
+    found: dict[Path, RunFolder] = {}
+    for argument in arguments:
+        path = Path(argument)
+        if not path.is_dir():
+            raise ConfigError("there is no such run folder", where=str(path), hint="check the folder's name")
+        inside = [path] if _is_run(path) else sorted(child for child in path.iterdir() if _is_run(child))
+        if not inside and not (path / "report.json").exists():  # `runs/*` also names the report beside the runs
+            raise ConfigError(
+                "this folder holds no run", where=str(path), hint="name a run folder, or the folder that holds them"
+            )
+        for folder in inside:
+            found.setdefault(folder.resolve(), RunFolder(folder))
+    if not found:
+        raise ConfigError("no run to report on", hint="name a run folder, or the folder that holds them")
+    return list(found.values())
+
+
+def _is_run(path: Path) -> bool:
+    return (path / _RUN).is_file() or (path / METRICS).is_file()
+
+
+def read_metrics(path: Path) -> dict[str, Any]:
+    try:
+        metrics: dict[str, Any] = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        hint = "finish it with the same `wmbench run` command" if path.parent.is_dir() else "check the folder's name"
+        why = None if path.parent.is_dir() else "there is no such folder"
+        raise ConfigError("this run has no results", where=str(path.parent), why=why, hint=hint) from None
+    except (OSError, ValueError) as error:
+        raise IntegrityError(
+            "the results cannot be read", where=str(path), why=str(error), hint="delete the file and run again"
+        ) from error
+    return metrics

@@ -1,0 +1,82 @@
+"""What a reader must know before the figures: what they are not, and which rows do not compare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any, Final
+
+from wmbench.bench.derived import digest
+from wmbench.report.document import RunReport
+
+LAB_BACKBONES: Final = ("mini", "tiny", "tiny-block")
+NONSENSE_BACKBONES: Final = ("tiny", "tiny-block")
+
+
+def notices(runs: Sequence[RunReport]) -> list[str]:
+    names = dict.fromkeys(run.backbone for run in runs)
+    found = []
+    if lab := [name for name in names if name in LAB_BACKBONES]:
+        found.append(
+            f"Lab figures: measured on the embedded model {_listed(lab)}. They are not figures on LLaDA-8B or on any "
+            "other published model, and are not to be compared with the paper's."
+        )
+    if nonsense := [name for name in names if name in NONSENSE_BACKBONES]:
+        found.append(
+            f"The model {_listed(nonsense)} is a random transformer that writes nonsense: these rates show that the "
+            "pipeline works, not how robust a scheme is."
+        )
+    return found
+
+
+def warnings(runs: Sequence[RunReport]) -> list[str]:
+    measured = [run for run in runs if not run.is_control]
+    found = list(_different_nulls(measured))
+    groups: dict[str, list[RunReport]] = {}
+    for run in measured:
+        groups.setdefault(run.group, []).append(run)
+    for group, members in groups.items():
+        for what, value in _SAME_IN_A_GROUP.items():
+            if len({value(run) for run in members}) > 1:
+                found.append(f"{group}: {what} differ between schemes, so their rows do not compare directly.")
+    if len({run.versions.get("wmbench") for run in runs}) > 1:
+        versions = sorted({run.versions.get("wmbench", "unknown") for run in runs})
+        found.append(f"The runs were made with different versions of wmbench: {_listed(versions)}.")
+    found += [f"{run.scheme}: {run.caveat}." for run in measured if run.caveat]
+    found += [
+        f"{run.scheme} is approximate ({', '.join(f'{name} = {value}' for name, value in run.approximations.items())})."
+        for run in measured
+        if run.approximations
+    ]
+    return list(dict.fromkeys(found))
+
+
+_SAME_IN_A_GROUP: Final[dict[str, Callable[[RunReport], Hashable]]] = {
+    "prompts": lambda run: run.fingerprints.get("prompts"),
+    "decoding settings": lambda run: digest(run.settings.get("decoding")),
+    "filters": lambda run: digest(run.settings.get("filters")),
+}
+
+
+def _different_nulls(runs: Iterable[RunReport]) -> Iterable[str]:
+    sets: dict[str, list[RunReport]] = {}
+    for run in runs:
+        if run.nulls is not None:
+            sets.setdefault(run.nulls.digest, []).append(run)
+    if len(sets) > 1:
+        described = "; ".join(
+            f"{null_label(members[0].nulls.identity)} for {_listed(sorted({run.name for run in members}))}"
+            for members in sets.values()
+            if members[0].nulls is not None
+        )
+        yield f"Different null sets: rates and thresholds of these rows do not compare. {described}."
+
+
+def null_label(identity: dict[str, Any]) -> str:
+    fewest, most = identity.get("tokens", ("?", "?"))
+    held = identity.get("heldout")
+    shown = f"{identity.get('set', '?')}, {fewest}-{most} tokens, {identity.get('calibration', '?'):,} texts"
+    return f"{shown} + {held:,} held out" if isinstance(held, int) else shown
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]

@@ -1,0 +1,282 @@
+"""A report as one HTML file: it works with the network off, under a policy that loads and evaluates nothing."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+from wmbench.report.document import TARGETS, UNATTACKED, Document, Passage, Rate, RunReport
+from wmbench.report.evidence import shades, visible
+from wmbench.report.notes import null_label
+from wmbench.report.palette import PALETTE
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+NOTHING: Final = "'none'"
+
+
+def html_page(document: Document) -> str:
+    """The whole report. Without the extra `report` it has no charts, and says so."""
+    has_charts = has_chart_library()
+    made = _charts(document) if has_charts else []
+    data = {
+        "charts": {chart.name: chart.spec for chart in made if chart.spec},
+        "runs": [_run_data(run, len(document.groups) > 1) for run in document.measured if run.examples],
+    }
+    scripts = [*([chart_bundle()] if has_charts else []), _template_file("report.js")]
+    groups = document.groups
+    return _render(
+        "report.html.j2",
+        scripts,
+        document=document,
+        title=_title(document),
+        lead=_lead(document),
+        cards=[_card(run) for run in document.measured],
+        rows=[{"run": run, "cell": cell} for run in document.measured for cell in run.cells],
+        columns=_columns(len(groups) > 1),
+        charts=made,
+        has_charts=has_charts,
+        has_texts=bool(data["runs"]),
+        data=_safe_json(data),
+        groups=groups,
+        schemes=list(dict.fromkeys(run.scheme for run in document.measured)),
+        colour={scheme: number % len(PALETTE) for number, scheme in enumerate(document.schemes)},
+        targets=TARGETS,
+        percent=_percent,
+        heat=_heat,
+        null_label=null_label,
+        pretty=lambda value: json.dumps(value, indent=2, sort_keys=True),
+    )
+
+
+@dataclass(frozen=True)
+class JudgedText:
+    """A text of `wmbench detect` as the page shows it."""
+
+    name: str
+    p: float
+    detected: bool
+    alpha: float
+    method: str
+    view: str
+    warnings: Sequence[str]
+    passage: Passage
+    is_cut: bool = False
+    """Only its beginning is shown."""
+
+
+def evidence_page(texts: Sequence[JudgedText], scheme: str, key_id: str | None) -> str:
+    """Judged texts with their evidence; needs no script at all."""
+    from wmbench import __version__
+
+    found = sum(text.detected for text in texts)
+    items = [
+        {
+            **{name: getattr(text, name) for name in ("p", "detected", "alpha", "is_cut")},
+            **{name: visible(getattr(text, name)) for name in ("name", "method", "view")},
+            "warnings": [visible(warning) for warning in text.warnings],
+            "pieces": [dict(zip(("text", "shade", "tip"), piece, strict=True)) for piece in _pieces(text.passage)],
+        }
+        for text in texts
+    ]
+    texts_word = "text" if len(texts) == 1 else "texts"
+    return _render(
+        "evidence.html.j2",
+        [],
+        title=f"{scheme}: watermark found in {found} of {len(texts)} {texts_word}",
+        lead=f"Key {key_id}." if key_id else "This scheme uses no secret key.",
+        items=items,
+        version=__version__,
+    )
+
+
+# --- what the page says ------------------------------------------------------------------------------------------
+
+
+def _title(document: Document) -> str:
+    schemes = list(dict.fromkeys(run.scheme for run in document.measured))
+    attacks = [attack for attack in document.attacks if attack != UNATTACKED]
+    models = " and ".join(dict.fromkeys(run.backbone for run in document.measured)) or "no model"
+    watermarks = f"{len(schemes)} watermarks" if len(schemes) != 1 else f"The watermark {schemes[0]}"
+    return f"{watermarks} under {len(attacks)} attack{'s' if len(attacks) != 1 else ''} on {models}"
+
+
+def _lead(document: Document) -> str:
+    runs = document.measured
+    datasets = ", ".join(dict.fromkeys(run.dataset for run in runs))
+    texts = sum(int(run.samples.get("kept", 0)) for run in runs)
+    nulls = dict.fromkeys(null_label(run.nulls.identity) for run in runs if run.nulls)
+    return f"Prompts: {datasets}. {texts:,} marked texts. Calibrated on {'; '.join(nulls) or 'nothing'}."
+
+
+def _columns(several_groups: bool) -> list[tuple[str, str]]:
+    group = [("group", "Model and prompts")] if several_groups else []
+    rates = [(target, f"TPR at {_percent(target)} FPR") for target in TARGETS]
+    return [("scheme", "Scheme"), *group, ("attack", "Attack"), ("n", "Texts"), *rates, ("auc", "AUC")]
+
+
+def _card(run: RunReport) -> dict[str, Any]:
+    """How well it is found, what the worst attack leaves of that, what it costs."""
+    target = next((t for t in ("0.01", "0.05") if t not in run.unresolved), TARGETS[-1])
+    unattacked = run.cell(UNATTACKED)
+    attacked = [(rate, cell) for cell in run.cells if cell.attack != UNATTACKED and (rate := cell.rate(target))]
+    facts = [("no attack", _in_percent(unattacked.rate(target) if unattacked else None))]
+    if attacked:
+        worst, cell = min(attacked, key=lambda pair: pair[0].estimate)
+        facts.append(("weakest under", f"{cell.attack}, {_in_percent(worst)}"))
+    areas = [cell.auc.estimate for cell in run.cells if cell.auc and cell.attack != UNATTACKED]
+    if areas:
+        facts.append(("mean AUC under attack", f"{sum(areas) / len(areas):.3f}"))
+    if needed := run.tokens_to_detect:
+        facts.append(("median tokens to detect", "n/a" if needed.estimate is None else f"{needed.estimate:.0f}"))
+    if change := run.quality.get("delta_log_perplexity"):
+        facts.append(("log-perplexity to clean", f"{change.estimate:+.3f}"))
+    if run.cost and run.cost.forward_rows_ratio:
+        facts.append(("model forwards to clean", f"{run.cost.forward_rows_ratio.estimate:.2f} ×"))
+    elif run.cost and run.cost.forward_rows:
+        facts.append(("model forwards per token", f"{run.cost.forward_rows.estimate:.2f}"))
+    rates = [rate.estimate for rate, _ in attacked]
+    mean = f"{100 * sum(rates) / len(rates):.0f}%" if rates else facts[0][1]
+    label = f"mean TPR at {_percent(target)} FPR under attack" if rates else f"TPR at {_percent(target)} FPR"
+    return {"scheme": run.scheme, "group": run.group, "headline": mean, "headline_label": label, "facts": facts}
+
+
+def _in_percent(rate: Rate | None) -> str:
+    return "n/a" if rate is None else f"{100 * rate.estimate:.0f}%"
+
+
+def _percent(target: str) -> str:
+    return f"{100 * float(target):g}%"
+
+
+def _heat(rate: Rate | None, floor: float = 0.0) -> str:
+    """The shade of a cell, in eleven steps."""
+    return "none" if rate is None else str(round(10 * min(1.0, max(0.0, (rate.estimate - floor) / (1.0 - floor)))))
+
+
+def _run_data(run: RunReport, several_groups: bool) -> dict[str, Any]:
+    titles = {"clean": "Clean", "marked": "Marked"}
+    examples = [
+        {
+            "prompt": visible(example.prompt),
+            "passages": [
+                {
+                    "kind": passage.kind,
+                    "title": titles.get(passage.kind, f"Attacked: {passage.kind}"),
+                    **passage.model_dump(include={"p", "score", "detected"}),
+                    "view": visible(passage.view),
+                    "error": visible(passage.error) if passage.error else None,
+                    "pieces": _pieces(passage),
+                }
+                for passage in example.passages
+            ],
+        }
+        for example in run.examples
+    ]
+    return {
+        "name": run.name,
+        "title": f"{run.scheme}, {run.group}" if several_groups else run.scheme,
+        "no_evidence": visible(run.no_evidence),
+        "attacks": [cell.attack for cell in run.cells if cell.attack != UNATTACKED],
+        "examples": examples,
+    }
+
+
+def _pieces(passage: Passage) -> list[tuple[str, int | None, str]]:
+    """Text, shade, and what the mouse says about it."""
+    strengths = shades([piece.weight for piece in passage.pieces])
+    return [
+        (visible(piece.text), shade, visible(f"{piece.label} {piece.weight:+.3g}".strip()) if shade is not None else "")
+        for piece, shade in zip(passage.pieces, strengths, strict=True)
+    ]
+
+
+# --- how it becomes a page ---------------------------------------------------------------------------------------
+
+
+def has_chart_library() -> bool:
+    return find_spec("altair") is not None and find_spec("vl_convert") is not None
+
+
+def _charts(document: Document) -> list[Any]:
+    from wmbench.report.charts import charts
+
+    return charts(document)
+
+
+@cache
+def chart_bundle() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script, from the package that carries them."""
+    import altair
+    import vl_convert
+
+    version = ".".join(altair.SCHEMA_VERSION.removeprefix("v").split(".")[:2])
+    bundle: str = vl_convert.javascript_bundle(vl_version=version)  # type: ignore[call-arg]  # its stub says otherwise
+    return f"(() => {{ {bundle}\n}})();"  # its own scope: minified names must not meet the page's
+
+
+def _render(template: str, scripts: Sequence[str], **context: Any) -> str:
+    from markupsafe import Markup
+
+    style = _template_file("page.css") + "\n".join(_generated_rules())
+    inline = [_inline(script) for script in scripts]
+    policy = "; ".join(
+        [
+            f"default-src {NOTHING}",
+            f"script-src {' '.join(_hash(script) for script in inline) or NOTHING}",
+            f"style-src {_hash(style)}",
+            "img-src data:",
+            f"base-uri {NOTHING}",
+            f"form-action {NOTHING}",
+        ]
+    )
+    page = _environment().get_template(template)
+    return page.render(policy=policy, style=Markup(style), scripts=[Markup(script) for script in inline], **context)
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(loader=PackageLoader("wmbench.report"), autoescape=True, undefined=StrictUndefined)
+
+
+@cache
+def _template_file(name: str) -> str:
+    return files("wmbench.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _generated_rules() -> Iterable[str]:
+    """Colours by class: the policy allows no style in the markup."""
+    for number, colour in enumerate(PALETTE):
+        yield f".swatch-{number} {{ background: {colour}; }}"
+    for step in range(11):
+        yield f".heat-{step} {{ background: rgb(64 130 235 / {0.032 * step:.3f}); }}"
+    for shade in range(1, 6):
+        for sign, name in ((1, "22 140 90"), (-1, "208 60 40")):
+            yield f".shade-{sign * shade} {{ background: rgb({name} / {0.11 * shade:.2f}); }}"
+
+
+def _inline(script: str) -> str:
+    """Nothing in a script may end its element, or open a comment that hides the end."""
+    return script.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _hash(content: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+
+
+def _safe_json(value: Any) -> Markup:
+    from markupsafe import Markup
+
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
