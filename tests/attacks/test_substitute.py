@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from wmbench_attacks.masked_words import BackboneWords, Gap, trimmed
+from wmbench_attacks.masked_words import BackboneWords, Gap, trimmed, whole_words
 from wmbench_attacks.substitute import surrounded
 
 from tests.attacks.helpers import attack, attack_all, toy_context
 from wmbench.errors import ConfigError
+from wmbench.lab.codec import lab_codec
 from wmbench.testing.toys import tiny_backbone, toy_texts
 from wmbench.types import AttackInput
 
@@ -117,6 +118,13 @@ def test_a_backbone(attention: str) -> None:
 )
 def test_punctuation_around_a_word(word: str, parts: tuple[str, str, str]) -> None:
     assert surrounded(word) == parts
+
+
+def test_pieces_of_words_are_no_guesses() -> None:
+    """In a byte-level tokenizer a piece looks like a word; only the space before it tells."""
+    codec = lab_codec()
+    ids = [codec.id_of(token) for token in ("ig", "Ġno", ".", "Ġsmall", "eep")]
+    assert list(whole_words(ids, codec.encode, codec.decode)) == ["no", "small"]
 
 
 def test_a_missing_model_is_a_clear_error(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def _summary(info: Any) -> str:
 def _fields(entry: Entry[Any], settings: bool) -> dict[str, Any]:
     plugin = entry.plugin
     fields = {
-        **asdict(entry.info),
+        **{name: sorted(v) if isinstance(v, frozenset) else v for name, v in asdict(entry.info).items()},
         "plugin": plugin.name,
         "distribution": plugin.distribution,
         "version": plugin.version,
