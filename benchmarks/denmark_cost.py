@@ -26,9 +26,9 @@ from wmbench.errors import ConfigError
 from wmbench.host import Host
 from wmbench.lab.codec import END, MASK, lab_codec
 from wmbench.runtime.backbone import Backbone
-from wmbench.runtime.backbones.mini import MiniBackbone, MiniConfig
+from wmbench.runtime.backbones.mini import NEIGHBOURS, MiniBackbone, MiniConfig
 from wmbench.runtime.backbones.tiny import TinyBackbone, TinyConfig
-from wmbench.runtime.backbones.transformer import TransformerShape
+from wmbench.runtime.backbones.transformer import MaskedDiffusionTransformer, TransformerShape
 from wmbench.runtime.engine import Counters
 from wmbench.runtime.loop import decode, make_engine
 from wmbench.runtime.settings import Decoding
@@ -46,8 +46,12 @@ class RandomMini(TinyBackbone):
 
     def __init__(self, attention: str) -> None:
         codec = lab_codec()
-        config = {"width": 256, "layers": 4, "heads": 4, "attention": attention, "attention_block": 25, "scale": 3.0}
+        config = {"attention": attention, "attention_block": 25, "scale": 3.0}
         super().__init__(TinyConfig(**config, vocab_size=codec.size, tokenizer_size=codec.size))
+        torch.manual_seed(0)
+        model = MaskedDiffusionTransformer(TransformerShape(codec.size, neighbours=NEIGHBOURS, normed_heads=True))
+        torch.nn.init.normal_(model.embedding.weight, std=model.shape.width**-0.5)
+        self.model = model.eval().requires_grad_(False)
         self.codec = codec
         self.mask_id, self.eos_ids = codec.id_of(MASK), frozenset({codec.id_of(END)})
         self.banned_ids = sorted(codec.special_ids - self.eos_ids)

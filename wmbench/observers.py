@@ -110,15 +110,16 @@ class ProgressObserver:
         """Show the progress of one stage; `total_tokens` is an upper bound when samples may end early."""
         self._label, self._total, self._done = label, total_tokens, 0
         self._begun = self._last_line = self._clock()
-        if not self._stream.isatty():
-            yield self
-            self._print_line()
-            return
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
 
+        console = Console(file=self._stream)
+        if not console.is_terminal or console.is_dumb_terminal:  # a bar would show nothing there
+            yield self
+            self._print_line()
+            return
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[speed]}"))
-        with Progress(*columns, console=Console(file=self._stream), transient=True) as self._bar:
+        with Progress(*columns, console=console, transient=True) as self._bar:
             self._task = self._bar.add_task(label, total=total_tokens, speed="")
             try:
                 yield self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,41 @@ def make(argument):
 def register_encoders():
     return [EncoderInfo("toy", "a bag of words", f"{__name__}:make", dimension=16)]
 """
+
+
+_WORDS = "the river rises in spring and floods the lower fields save a little every month please"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_run_from_prompts_to_metrics(
+    kind: str,
+    checkpoints: dict[str, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All schemes in one command; every one with a detector ends in metrics."""
+    monkeypatch.setenv("WMBENCH_KEY", "11" * 32)
+    monkeypatch.chdir(tmp_path)
+    Path("toy_encoder.py").write_text(_TOY_ENCODER)
+    draw, words = random.Random(0), _WORDS.split()
+    nulls = [json.dumps({"id": f"n{i}", "text": " ".join(draw.choices(words, k=30))}) for i in range(120)]
+    Path("nulls.jsonl").write_text("\n".join(nulls))
+    prompts = [json.dumps({"prompt": " ".join(draw.choices(words, k=3 + 8 * i))}) for i in range(3)]
+    Path("prompts.jsonl").write_text("\n".join(prompts))
+    small = ["encoder=toy", "dimension=16", "candidates=2", "rollouts=1", "scan_sizes=12..13"]
+    arguments = [
+        "run", "--json", "--model", str(checkpoints[kind]), "--plugin", "toy_encoder.py",
+        *(part for scheme in SCHEMES for part in ("--scheme", scheme)),
+        *(part for setting in small for part in ("-S", f"denmark.{setting}")),
+        "--dataset", "jsonl:prompts.jsonl", "--nulls", "texts:nulls.jsonl", "--no-attacks", "--alpha", "0.1",
+        "--calibration-texts", "40", "--heldout-texts", "10", "-F", "min_tokens=1", "--device", "cpu",
+        "--batch-size", "3", "-D", "max_new_tokens=30", "-D", "temperature=1.0", "-D", "steps=30",
+    ]  # fmt: skip
+    assert run_cli(arguments) == 0, capsys.readouterr().err
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    assert [run["counts"]["samples"]["done"] for run in runs] == [3] * len(SCHEMES)
+    assert [run["metrics"] is not None for run in runs] == [scheme != "none" for scheme in SCHEMES]
 
 
 def test_a_directory_is_found_by_its_model_type(

@@ -248,7 +248,9 @@ def test_timings_cut_off_by_a_kill_go_on_in_a_line_of_their_own(tmp_path: Path) 
     assert [record["event"] for record in added] == ["invocation", "attack"]
 
 
-def test_progress_on_a_terminal_and_in_a_log(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["xterm", "dumb"])
+def test_progress_on_a_terminal_and_in_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setenv("TERM", kind)
     log = io.StringIO()
     run(tmp_path / "log", progress=ProgressObserver(log, line_seconds=0))
     assert "tokens/s" in log.getvalue()
