@@ -41,3 +41,5 @@ def on(backbones: tuple[str, ...], settings: Mapping[str, Any], decoding: Mappin
 BLOCK_SEMANTIC_SETTINGS: Final[Published] = on((*LLADA, *LLADA2), ENCODER, blocks())
 """The block-decoded semantic baselines; the paper ran them on the LLaDA family. Their completions are drawn at a
 temperature of their own, so that clean texts to compare with are those of the other schemes."""
+SCAN_SETTINGS: Final = frozenset({"detector", "scan_sizes", "scan_rule", "units", "reference_tokens"})
+"""Settings of `wmbench.semantics.scan_config.ScanConfig` that concern the detector only."""

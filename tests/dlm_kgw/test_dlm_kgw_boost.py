@@ -79,7 +79,7 @@ def test_unknown_ids_are_uniform_contexts(booster: Any) -> None:
     np.testing.assert_allclose(found[0], green(everything[:, None], everything).mean(0), atol=1e-6)
 
 
-@pytest.mark.parametrize("width", [40, 64, 6_401, 20_000])
+@pytest.mark.parametrize("width", [40, 128, 12_929, 20_000])
 def test_two_stage_top_k(width: int) -> None:
     logits = torch.randn(5, width, generator=torch.Generator().manual_seed(width))
     assert torch.equal(logits.gather(1, top_k(logits, 50)), logits.topk(min(50, width)).values)

@@ -3,37 +3,44 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from tests.pipeline.helpers import KEY
 from wmbench.bench.null_law import NullTokens, findings, repetition
-from wmbench.cli.invocation import Invocation
-from wmbench.cli.null_law import null
+from wmbench.cli import main
 from wmbench.runtime.backbones.tiny import ToyCodec
 from wmbench.testing import toy_texts
 
-
-def analysed(tmp_path: Path, texts: list[str], schemes: tuple[str, ...], *options: str) -> list[dict[str, Any]]:
-    file = tmp_path / "nulls.jsonl"
-    file.write_text("".join(json.dumps({"text": text, "id": f"t{i}"}) + "\n" for i, text in enumerate(texts)))
-    chosen = [word for name in schemes for word in ("--scheme", name)]
-    basics = ["--backbone", "tiny", "--nulls", f"texts:{file}", "--output", str(tmp_path / "runs"), "--json"]
-    result = CliRunner(env={"WMBENCH_KEY": KEY}).invoke(null, [*chosen, *basics, *options], obj=Invocation())
-    assert result.exit_code == 0, result.output
-    found: list[dict[str, Any]] = json.loads(result.stdout)["results"]
-    return found
+Analyse = Callable[..., list[dict[str, Any]]]
 
 
-def test_laws_hold_on_independent_words(tmp_path: Path) -> None:
+@pytest.fixture
+def analysed(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Analyse:
+    """`wmbench analyse null` on texts of a file."""
+    monkeypatch.setenv("WMBENCH_KEY", KEY)
+
+    def call(texts: list[str], schemes: tuple[str, ...], *options: str) -> list[dict[str, Any]]:
+        file = tmp_path / "nulls.jsonl"
+        file.write_text("".join(json.dumps({"text": text, "id": f"t{i}"}) + "\n" for i, text in enumerate(texts)))
+        chosen = [word for name in schemes for word in ("--scheme", name)]
+        basics = ["--backbone", "tiny", "--nulls", f"texts:{file}", "--output", str(tmp_path / "runs"), "--json"]
+        assert main(["analyse", "null", *chosen, *basics, *options]) == 0
+        found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["results"]
+        return found
+
+    return call
+
+
+def test_laws_hold_on_independent_words(analysed: Analyse) -> None:
     """Texts of uniform words are what the laws describe: text, shuffled and uniform tokens agree with the level."""
     lengths = np.random.default_rng(0).integers(16, 33, 400).tolist()
     schemes = ("dlm_kgw", "patternmark", "umr")
-    for result in analysed(tmp_path, toy_texts(lengths), schemes, "--texts", "200", "--keys", "8"):
+    for result in analysed(toy_texts(lengths), schemes, "--texts", "200", "--keys", "8"):
         assert result["texts"] == 200
         assert result["changed_by_retokenisation"] == 0
         for variant in ("text", "shuffled", "uniform"):
@@ -41,25 +48,23 @@ def test_laws_hold_on_independent_words(tmp_path: Path) -> None:
         assert sum(part["texts"] for part in result["strata"]["tokens"]) == 200
 
 
-def test_repeated_phrases_are_blamed(tmp_path: Path) -> None:
+def test_repeated_phrases_are_blamed(analysed: Analyse) -> None:
     """Every text says one phrase again and again. UMR counts a pair as often as it occurs; DLM-KGW counts it once."""
     draw = np.random.default_rng(1)
     texts = []
     for length in draw.integers(16, 33, 500).tolist():
         phrase = [f"w{i}" for i in draw.integers(3, 61, 4)]
         texts.append(" ".join((phrase * 8)[:length]))
-    umr, kgw = analysed(tmp_path, texts, ("umr", "dlm_kgw"), "--texts", "200", "--keys", "6")
+    umr, kgw = analysed(texts, ("umr", "dlm_kgw"), "--texts", "200", "--keys", "6")
     assert umr["rates"]["text"]["0.01"]["estimate"] > 0.05
     assert umr["spread"]["text"]["within_key"] > 1.5 > umr["spread"]["uniform"]["within_key"]
     assert "phrases" in umr["findings"][0]
     assert kgw["rates"]["text"]["0.01"]["estimate"] < 0.03
 
 
-def test_schemes_without_a_law_are_refused(tmp_path: Path) -> None:
-    result = CliRunner(env={"WMBENCH_KEY": KEY}).invoke(
-        null, ["--scheme", "denmark", "--backbone", "tiny"], obj=Invocation()
-    )
-    assert "no analytic law" in str(result.exception)
+def test_schemes_without_a_law_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["analyse", "null", "--scheme", "denmark", "--backbone", "tiny"]) == 2
+    assert "no analytic law" in capsys.readouterr().err
 
 
 def test_variants_keep_what_they_say() -> None:

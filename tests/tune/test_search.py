@@ -20,8 +20,8 @@ def test_finds_the_target_on_a_rising_curve() -> None:
 
 
 def test_finds_the_target_on_a_falling_curve() -> None:
-    search = Search(0.1, 2.0, 0.9, 0.005, evaluations=12)
-    assert math.exp(-search.run(lambda x: math.exp(-x))) == pytest.approx(0.9, abs=0.005)
+    search = Search(0.1, 2.0, 0.5, 0.005, evaluations=12)
+    assert math.exp(-search.run(lambda x: math.exp(-x))) == pytest.approx(0.5, abs=0.005)
 
 
 def test_a_step_is_closed_in_on() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wmbench import hookimpl
-from wmbench.published import BLOCK_SEMANTIC_SETTINGS
+from wmbench.published import BLOCK_SEMANTIC_SETTINGS, SCAN_SETTINGS
 from wmbench.types import SchemeInfo
 
 
@@ -17,5 +17,7 @@ def register_schemes() -> list[SchemeInfo]:
             config="wmbench_block_best_of_k.config:BestOfKConfig",
             alg_id="org.wmbench.block_best_of_k.1",
             settings=BLOCK_SEMANTIC_SETTINGS,
+            decoding_only=frozenset({"candidates", "block_temperature"}),
+            detection_only=SCAN_SETTINGS,
         )
     ]

@@ -25,5 +25,6 @@ def register_schemes() -> list[SchemeInfo]:
             config="wmbench_dgmark.config:DgMarkConfig",
             alg_id="org.wmbench.dgmark.1",
             settings=PUBLISHED,
+            decoding_only=frozenset({"beam", "candidates", "candidate_top_k", "reward", "fallback"}),
         )
     ]

@@ -21,5 +21,6 @@ def register_schemes() -> list[SchemeInfo]:
                 **on(LLADA2, {"delta": 4.25}, {"positions": "random", "temperature": 0.5}),
                 **on(DREAM, {"delta": 4.0}, origin()),
             },
+            decoding_only=frozenset({"delta", "topk", "n_iter", "booster_only", "greenify_only", "enforce_kl"}),
         )
     ]

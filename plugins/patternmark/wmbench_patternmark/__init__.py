@@ -21,5 +21,6 @@ def register_schemes() -> list[SchemeInfo]:
                 **on(LLADA2, {"delta": 4.0}, {"positions": "random", "temperature": 0.5}),
                 **on(DREAM, {"delta": 4.0}, origin()),
             },
+            decoding_only=frozenset({"delta", "initial_state", "transition_matrix"}),
         )
     ]

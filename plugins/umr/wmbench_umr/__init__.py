@@ -28,5 +28,6 @@ def register_schemes() -> list[SchemeInfo]:
             alg_id="org.wmbench.umr.1",
             status="port, not verified against the authors' code",
             settings=PUBLISHED,
+            decoding_only=frozenset({"delta", "strategy", "regret", "candidates"}),
         )
     ]
