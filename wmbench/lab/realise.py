@@ -23,10 +23,15 @@ def takes_an(word: str) -> bool:
     return word[:1] in "aeiou" and not word.startswith(CONSONANT_STARTS)
 
 
-def open_choice(group: EquivalenceClass, rng: random.Random, recent: dict[str, str]) -> str:
+def draw_place(count: int, rng: random.Random, habit: float) -> int:
+    """A place in a list: every place alike under habit 1, the earlier the likelier under a larger one."""
+    return int(rng.random() ** habit * count)
+
+
+def open_choice(group: EquivalenceClass, rng: random.Random, recent: dict[str, str], habit: float = 1.0) -> str:
     """A member that may be used outside attacks, and not the one used last."""
     members = group.open_members
-    place = int(rng.random() * len(members))
+    place = draw_place(len(members), rng, habit)
     if members[place] == recent.get(group.id):
         place = (place + 1) % len(members)
     return members[place]
@@ -35,19 +40,19 @@ def open_choice(group: EquivalenceClass, rng: random.Random, recent: dict[str, s
 class Chooser:
     """Picks class members and wordings for one document. Attacks derive their own (see ``paraphrase``)."""
 
-    def __init__(self, rng: random.Random) -> None:
-        self.rng = rng
+    def __init__(self, rng: random.Random, habit: float = 1.0) -> None:
+        self.rng, self.habit = rng, habit
         self.recent: dict[str, str] = {}
 
     def member(self, group: EquivalenceClass) -> str:
         """A member of ``group``."""
-        member = open_choice(group, self.rng, self.recent)
+        member = open_choice(group, self.rng, self.recent, self.habit)
         self.recent[group.id] = member
         return member
 
     def wording(self, name: str, wordings: tuple[str, ...]) -> str:
         """One way to word a content value."""
-        place = int(self.rng.random() * len(wordings))
+        place = draw_place(len(wordings), self.rng, self.habit)
         if wordings[place] == self.recent.get(name):
             place = (place + 1) % len(wordings)
         self.recent[name] = wordings[place]

@@ -17,7 +17,7 @@ from wmbench.lab.language import (
     seeded,
 )
 from wmbench.lab.plan import arrange, opener_role
-from wmbench.lab.realise import Chooser, fill, sentence, suits
+from wmbench.lab.realise import Chooser, draw_place, fill, sentence, suits
 
 # Tokens of the lab tokenizer per word, punctuation included: a target in words becomes a length in tokens.
 TOKENS_PER_WORD = 1.15
@@ -50,16 +50,20 @@ def sample(
     target_words: int | None = None,
     min_tokens: int = 150,
     max_tokens: int = 300,
+    habit: float = 1.0,
     lab: Language | None = None,
 ) -> Document:
-    """The document that answers this prompt under this seed; the same in every process."""
+    """The document that answers this prompt under this seed; the same in every process.
+
+    What is said is drawn evenly. Under a ``habit`` above 1 a writer has favourite words and sentence frames.
+    """
     topic = (lab or language()).topic(prompt_or_topic)
     rng = seeded("document", prompt_or_topic.strip(), seed)
     target = target_words or draw_target_words(rng, min_tokens, max_tokens)
     order = arrange(choose(topic, rng, target), rng)
-    frames = frames_for(order, rng, target)
+    frames = frames_for(order, rng, target, habit)
     openers = (lab or language()).openers
-    chooser = Chooser(rng)
+    chooser = Chooser(rng, habit)
     used: set[str] = set()
     said: set[tuple[str, int]] = set()
     texts, statements = [], []
@@ -71,7 +75,7 @@ def sample(
         opener = ""
         # A run of bare sentences reads like a list; a run of opened ones like a speech.
         if role and rng.random() < OPENER_ODDS.get(role, OTHER_ODDS) + 0.08 * (silent - 1):
-            opener = pick_opener(openers.get(role, ()), raw, used, rng)
+            opener = pick_opener(openers.get(role, ()), raw, used, rng, habit)
         silent = 0 if opener else silent + 1
         texts.append(sentence(raw, opener))
         statements.append(Statement(proposition.id, tuple(sorted(values.items()))))
@@ -110,16 +114,16 @@ def take(items: list[Proposition], kind: str) -> Proposition | None:
     return None
 
 
-def frames_for(order: list[Proposition], rng: random.Random, target: int) -> list[Frame]:
+def frames_for(order: list[Proposition], rng: random.Random, target: int, habit: float) -> list[Frame]:
     """A frame for every proposition: lengths at random, then nudged until the whole comes near the target."""
-    picks = [pick_frame(item, rng) for item in order]
+    picks = [pick_frame(item, rng, habit) for item in order]
     total = sum(item.sizes[pick] + OPENER_WORDS for item, pick in zip(order, picks, strict=True))
     for _ in range(60):
         gap = target - total
         if abs(gap) <= 3:
             break
         place = int(rng.random() * len(order))
-        other = pick_frame(order[place], rng)
+        other = pick_frame(order[place], rng, habit)
         change = order[place].sizes[other] - order[place].sizes[picks[place]]
         if abs(gap - change) < abs(gap):
             picks[place] = other
@@ -127,11 +131,11 @@ def frames_for(order: list[Proposition], rng: random.Random, target: int) -> lis
     return [item.frames[pick] for item, pick in zip(order, picks, strict=True)]
 
 
-def pick_frame(proposition: Proposition, rng: random.Random) -> int:
+def pick_frame(proposition: Proposition, rng: random.Random, habit: float) -> int:
     """The number of a frame that may be used outside attacks, its length drawn by the odds above."""
-    length = rng.choices(LENGTHS, LENGTH_ODDS)[0]
+    length = rng.choices(LENGTHS, [odds**habit for odds in LENGTH_ODDS])[0]
     open_frames = proposition.open_frames[length]
-    return open_frames[int(rng.random() * len(open_frames))]
+    return open_frames[draw_place(len(open_frames), rng, habit)]
 
 
 def pick_value(proposition: Proposition, name: str, said: set[tuple[str, int]], rng: random.Random) -> int:
@@ -146,11 +150,11 @@ def pick_value(proposition: Proposition, name: str, said: set[tuple[str, int]], 
     return place
 
 
-def pick_opener(phrases: tuple[str, ...], raw: str, used: set[str], rng: random.Random) -> str:
+def pick_opener(phrases: tuple[str, ...], raw: str, used: set[str], rng: random.Random, habit: float) -> str:
     """An opener not yet used in this document that does not begin like the sentence itself."""
     if not phrases:
         return ""
-    opener = phrases[int(rng.random() * len(phrases))]
+    opener = phrases[draw_place(len(phrases), rng, habit)]
     if opener in used or not suits(opener, raw):
         return ""
     used.add(opener)

@@ -17,6 +17,8 @@ HELD_OUT_SEEDS = range(2_000_000_000, 2_100_000_000)
 
 # Longer than the answer window, so that every training answer fills it: the lab has no end-of-text inside an answer.
 DOCUMENT_WORDS = 275
+# A writer with favourite words and frames: all of the language has more frames than so small a model can learn in an hour.
+HABIT = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ def documents(seeds: Sequence[int], target_words: int = DOCUMENT_WORDS) -> Itera
     every_prompt = prompts()
     for seed in seeds:
         prompt = every_prompt[random.Random(seed).randrange(len(every_prompt))]
-        yield prompt, sample(prompt, seed, target_words=target_words).text
+        yield prompt, sample(prompt, seed, target_words=target_words, habit=HABIT).text
 
 
 def examples(codec: TokenizerCodec, seeds: Sequence[int], answer_tokens: int) -> Iterator[Example]:
