@@ -74,9 +74,9 @@ def test_presets_lie_below_the_users_settings() -> None:
 
 def test_published_settings_are_valid() -> None:
     info = wmbench_denmark.register_schemes()[0]
-    assert set(info.settings) == {"llada-8b", "llada-1.5", "llada2.0-mini", "dream-7b"}
+    assert set(info.settings) == {"llada-8b", "llada-1.5", "llada2.0-mini", "dream-7b", "mini", "mini-full"}
     for settings in info.settings.values():
-        Decoding(**settings["decoding"])
+        Decoding(**settings.get("decoding", {}))
         config = DenMarkConfig(**{name: value for name, value in settings.items() if name != "decoding"})
         assert (config.unit_size, config.candidates, config.channels, config.rollouts) == (25, 16, 2, 3)
 
@@ -144,6 +144,24 @@ def test_units_are_finished_in_order() -> None:
             return scheme.decode_step(step)
 
         list(decode(toy_samples(2), make_engine(BACKBONE, decoding), decoding, watch))
+
+
+@pytest.mark.parametrize("policy", ["random", "low_confidence"])
+def test_candidates_stay_in_the_block_when_asked(policy: str) -> None:
+    from wmbench_denmark.candidates import active_units, draw_candidates
+
+    from wmbench.runtime.loop import decode, make_engine
+
+    config = DenMarkConfig(**{**SMALL, "unit_size": 6, "position_scope": "block", "position_policy": policy})
+    decoding = SHORT.model_copy(update={"block_length": 3})
+    scheme = DenMark(config, SchemeContext(BACKBONE.codec, toy_key("scope"), lambda name: ToyEncoder()))
+
+    def watch(step: Any) -> Any:
+        for found in draw_candidates(step, active_units(step, config), config):
+            assert np.isin(found.columns, step.plans[found.unit.row].scope).all()
+        return scheme.decode_step(step)
+
+    list(decode(toy_samples(2), make_engine(BACKBONE, decoding), decoding, watch))
 
 
 class EosOnly(TinyBackbone):

@@ -20,8 +20,10 @@ PAPER_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "llada-1.5": {**_ENCODER, "decoding": _UNIT_BY_UNIT},
     "llada2.0-mini": {**_ENCODER, "decoding": _UNIT_BY_UNIT},
     "dream-7b": {**_ENCODER, "decoding": _DREAM},
+    "mini": {"position_scope": "block"},
+    "mini-full": {"position_scope": "block"},
 }
-"""What differs from the defaults of `DenMarkConfig`, which are the paper's and fit the lab's backbones as they are."""
+"""What differs from the defaults of `DenMarkConfig`, which are the paper's. The lab decodes in blocks of five."""
 
 
 # Settings that concern the texts only, and the detector only; the others concern both.
@@ -31,6 +33,7 @@ _DECODING_ONLY = frozenset(
         "candidates",
         "positions_per_candidate",
         "position_policy",
+        "position_scope",
         "same_positions",
         "candidate_temperature",
         "rollout_temperature",

@@ -32,6 +32,8 @@ class ActiveUnit:
     """One past the last column; a last unit may be short."""
     masked: IntArray
     """Its masked columns, ascending."""
+    open: npt.NDArray[np.bool_]
+    """[masked] which of them candidates may fill"""
     count: int
     """How many of them every candidate fills."""
     given: IntArray | None = None
@@ -68,7 +70,9 @@ def active_units(step: Step, config: DenMarkConfig) -> list[ActiveUnit]:
     """Schedules with blocks: the first unfinished unit of every row, whatever the block length, so that units are
     finished in order. Schedules over the whole answer: the units in which the schedule draws positions."""
     if step.decoding.schedule in ("block", "threshold"):
-        return [_unit_of(step, r, int(plan.scope[0]), config) for r, plan in enumerate(step.plans)]
+        scopes = [plan.scope if config.position_scope == "block" else None for plan in step.plans]
+        firsts = [int(plan.scope[0]) for plan in step.plans]
+        return [_unit_of(step, r, firsts[r], config, scope=scope) for r, scope in enumerate(scopes)]
     units = []
     for r, columns in enumerate(_drawn_columns(step, config)):
         numbers = (columns - step.rows[r].start) // config.unit_size
@@ -108,7 +112,7 @@ def draw_candidates(step: Step, units: Sequence[ActiveUnit], config: DenMarkConf
         mine = slice(at, at + len(w))
         at += len(w)
         if choice is None:
-            choice = _likeliest(log_p[mine], unit.count, config.same_positions)
+            choice = _likeliest(np.where(unit.open[:, None], log_p[mine], -np.inf), unit.count, config.same_positions)
         place = np.searchsorted(w, choice)  # [K, count] rows of tokens[mine]
         own = np.arange(config.candidates)[:, None]
         candidates.append(
@@ -123,14 +127,23 @@ def draw_candidates(step: Step, units: Sequence[ActiveUnit], config: DenMarkConf
     return candidates
 
 
-def _unit_of(step: Step, r: int, column: int, config: DenMarkConfig, given: IntArray | None = None) -> ActiveUnit:
+def _unit_of(
+    step: Step,
+    r: int,
+    column: int,
+    config: DenMarkConfig,
+    given: IntArray | None = None,
+    scope: IntArray | None = None,
+) -> ActiveUnit:
+    """The unit of a column; candidates may fill all of its masks, or those in the scope."""
     row = step.rows[r]
     number = (column - row.start) // config.unit_size
     first = row.start + number * config.unit_size
     end = min(first + config.unit_size, row.length)
     masked = row.masked[(row.masked >= first) & (row.masked < end)]
-    count = min(config.positions_per_candidate, len(masked)) if given is None else len(given)
-    return ActiveUnit(r, number, first, end, masked, count, given)
+    may_fill = np.ones(len(masked), dtype=bool) if scope is None else np.isin(masked, scope)
+    count = min(config.positions_per_candidate, int(may_fill.sum())) if given is None else len(given)
+    return ActiveUnit(r, number, first, end, masked, may_fill, count, given)
 
 
 def _drawn_columns(step: Step, config: DenMarkConfig) -> list[IntArray]:
@@ -155,7 +168,7 @@ def _random_choice(step: Step, unit: ActiveUnit, config: DenMarkConfig) -> IntAr
     if config.position_policy != "random":
         return None
     draws = step.rows[unit.row].uniforms("candidate positions", (config.candidates, masks), lane=unit.number)
-    choice = _largest(draws, unit.count)
+    choice = _largest(np.where(unit.open, draws, -1.0), unit.count)
     return np.repeat(choice[:1], config.candidates, axis=0) if config.same_positions else choice
 
 

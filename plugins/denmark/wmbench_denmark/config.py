@@ -11,6 +11,7 @@ from wmbench.semantics.scan_config import ScanConfig
 
 Preset = Literal["paper", "fast"]
 PositionPolicy = Literal["random", "low_confidence"]
+PositionScope = Literal["unit", "block"]
 RolloutSchedule = Literal["linear", "constant"]
 
 PRESETS: Mapping[Preset, Mapping[str, Any]] = {
@@ -34,6 +35,11 @@ class DenMarkConfig(ScanConfig):
     )
     position_policy: PositionPolicy = Field(
         "random", description="Positions of a candidate: drawn evenly, or where its tokens are likeliest."
+    )
+    position_scope: PositionScope = Field(
+        "unit",
+        description="Where candidates may fill: anywhere in their unit, or only where the schedule's present block "
+        "reaches into it, for models that write well in short blocks only.",
     )
     same_positions: bool = Field(False, description="All candidates of a unit share their positions.")
     candidate_temperature: float | None = Field(

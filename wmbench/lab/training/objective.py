@@ -24,6 +24,8 @@ from wmbench.types import IntArray
 BLOCK_LENGTHS = (5, 10, 16, 20, 25, 25, 25, 25, 32, 50, 100)
 """The default block of 25 most often; others so that the model also serves other geometries."""
 
+DECODED_STRETCH = 5
+"""Length of the blocks in which the lab decodes; an attention block is filled stretch by stretch."""
 
 Layout = Literal["causal", "full", "block"]
 """causal: next token. full: one noised copy. block: a clean and a noised copy."""
@@ -124,18 +126,16 @@ def _noise(
     far = np.zeros((batch, length), dtype=bool)
     if ratio is not None:
         levels = np.full((batch, length), ratio)
-    elif block_length is None:
-        # A quarter of the rows as LLaDA's block loop sees them: clean up to the active block, masked behind it.
-        for i in range(0, batch, 4):
-            active = int(rng.integers(0, length // 25))
-            inside = levels[i, 0]
-            levels[i, : active * 25] = 0.0
-            levels[i, (active + 1) * 25 :] = 1.0
-            levels[i, active * 25 : (active + 1) * 25] = inside
-            far[i, (active + 1) * 25 :] = True
+    else:
+        # Half of the blocks as decoding sees them: clean up to the stretch that is being filled, masked behind it.
+        stretch = np.arange(length) % (block_length or length) // DECODED_STRETCH
+        active = rng.integers(0, int(stretch.max()) + 1, (batch, count))[:, block]
+        decoded = (rng.random((batch, count)) < 0.5)[:, block]
+        far = decoded & (stretch > active)
+        levels = np.where(decoded & (stretch < active), 0.0, np.where(far, 1.0, levels))
     hidden = rng.random((batch, length)) < levels
     weights = np.maximum(levels, 0.02) ** -0.5
-    weights[far] = 0.15  # many, all alike, and hardly predictable: they would drown the active block
+    weights[far] = 0.15  # many, all alike, and hardly predictable: they would drown the active stretch
     return np.where(hidden, mask_id, answers), weights
 
 
