@@ -73,10 +73,10 @@ class ModelMeasures:
     @cached_property
     def outputs(self) -> list[Generation]:
         """Clean answers with the default settings: the first texts of `clean:mini`."""
-        generations, self.entropy = self._decoded(self.samples, DECODING["temperature"])
+        generations, self.entropy = self._decoded(self.samples)
         return generations
 
-    def _decoded(self, count: int, temperature: object) -> tuple[list[Generation], float]:
+    def _decoded(self, count: int, **changed: object) -> tuple[list[Generation], float]:
         """Clean answers, and the mean entropy (bits) of the untempered law each token was drawn from."""
         entropies: list[torch.Tensor] = []
 
@@ -84,7 +84,7 @@ class ModelMeasures:
             entropies.append(torch.special.entr(step.logits().double().softmax(-1)).sum(-1) / math.log(2))
             return step.commit()
 
-        decoding = Decoding.model_validate({**DECODING, "temperature": temperature})
+        decoding = Decoding.model_validate({**DECODING, **changed})
         engine = make_engine(cast(Backbone, self.backbone), decoding)
         samples = islice(clean_samples("mini"), count)
         generations = list(decode(samples, engine, decoding, observed, batch_size=CLEAN_BATCH))
@@ -112,8 +112,12 @@ class ModelMeasures:
         trail = "the untempered law, along decoding at temperature "
         yield between(here, "entropy per token", self.entropy, 0.7, 2.5, "bits", trail + "0.5; " + n)
         few = max(1, self.samples // 10)
-        free = self._decoded(few, 1.0)[1]
+        free = self._decoded(few, temperature=1.0)[1]
         yield between(here, "entropy per token at temperature 1", free, 0.7, 2.5, "bits", f"{trail}1; n = {few}")
+        strewn, entropy = self._decoded(few, block_length=25)
+        phrases = statistics.mean(coverage(one.text).fragments for one in strewn)
+        yield Figure(here, "words in known phrases, decoded in blocks of 25", phrases, "%", note=f"n = {few}")
+        yield Figure(here, "entropy per token, decoded in blocks of 25", entropy, "bits", note=f"n = {few}")
         try:
             yield from self._prompt_matching()
         except WmbenchError as error:
