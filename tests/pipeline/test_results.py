@@ -209,7 +209,8 @@ def test_one_command_prints_the_controls(tmp_path: Path) -> None:
     assert shown["identity"] == {"n": 8, "unchanged": 8}
     printed = " ".join(table(shown).split())
     for texts in ("clean", "marked"):
-        assert re.search(rf"{texts} texts under 25 keys that marked nothing: AUC [^;]+, within 0.5", printed)
+        null = {"clean": "within 0.5", "marked": "its interval holds 0.5"}[texts]
+        assert re.search(rf"{texts} texts under 25 keys that marked nothing: AUC [^;]+, {null}", printed)
         assert [f"25 wrong keys: {texts}"] == [row[0] for row in _controls(shown) if row[0].endswith(f"keys: {texts}")]
     assert "identity changes nothing (n = 8)" in printed
 

@@ -103,12 +103,13 @@ def _footnotes(results: Iterable[Metrics]) -> Iterable[str]:
 def _control_findings(metrics: Metrics) -> Iterable[str]:
     """What must be null, and whether it is. One key says nothing: it moves all clean texts alike."""
     wrong, identity = metrics["wrong_keys"], metrics.get("identity")
-    if wrong["n"] > 1:
-        for name, texts in (("clean_auc", "clean"), ("samples_auc", "marked")):
-            if area := wrong.get(name):
-                is_null = abs(area["estimate"] - 0.5) <= NULL_AUC_BAND
-                judged = f"within 0.5 +- {NULL_AUC_BAND:g}" if is_null else f"NOT within 0.5 +- {NULL_AUC_BAND:g}"
-                yield f"{texts} texts under {wrong['n']} keys that marked nothing: AUC {_rate(area, 3)}, {judged}"
+    under = f"texts under {wrong['n']} keys that marked nothing: AUC"
+    if wrong["n"] > 1 and (clean := wrong.get("clean_auc")):
+        is_null = abs(clean["estimate"] - 0.5) <= NULL_AUC_BAND
+        yield f"clean {under} {_rate(clean, 3)}, {'' if is_null else 'NOT '}within 0.5 +- {NULL_AUC_BAND:g}"
+    if wrong["n"] > 1 and (marked := wrong.get("samples_auc")):
+        is_null = marked["low"] <= 0.5 <= marked["high"]
+        yield f"marked {under} {_rate(marked, 3)}, its interval {'holds' if is_null else 'does NOT hold'} 0.5"
     if identity:
         changed = identity["n"] - identity["unchanged"]
         yield f"identity {'changes nothing' if not changed else f'CHANGED {changed} texts'} (n = {identity['n']})"

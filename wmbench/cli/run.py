@@ -126,9 +126,7 @@ def _print_outcome(outcome: Outcome) -> None:
     )
     click.echo(f"{'already complete' if outcome.already_complete else outcome.status}: {outcome.folder} ({counts})")
     if outcome.metrics is None:
-        click.echo(
-            "  it has no detector, so the run ends here; its texts are null texts to schemes in the same command (--keys 25: controls)"
-        )
+        click.echo("  it has no detector, so the run ends here; to the other schemes its texts are null texts")
 
 
 def _end_fields(prepared: Run, end: Outcome | WmbenchError) -> dict[str, Any]:
