@@ -67,8 +67,8 @@ def read_passages(
                 wanted.add(document)
                 if (fit := fitted(null, ids, codec, lengths)) is not None:
                     found.setdefault(fit[0].text, (document, _source(null)))
-    passages = Passages(tuple(found), *(tuple(column) for column in zip(*found.values(), strict=True)))  # type: ignore[arg-type]
-    return passages if found else Passages((), (), ())
+    documents_of, sources = zip(*found.values(), strict=True) if found else ((), ())
+    return Passages(tuple(found), documents_of, sources)
 
 
 def _source(null: NullText) -> str:
