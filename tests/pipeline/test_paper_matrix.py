@@ -24,7 +24,7 @@ pytestmark = [
 ]
 
 KINDS = {"llada-8b": "llada", "llada-1.5": "llada", "llada2.0-mini": "llada2", "dream-7b": "dream"}
-WORDS = "the river rises in spring and floods the lower fields save a little every month please".split()
+WORDS = ["the", "river", "rises", "in", "spring", "save", "a", "little", "every", "month", "please", "and", "why"]
 SMALL = ["encoder=toy", "dimension=16", "candidates=2", "rollouts=1", "scan_sizes=12..13"]
 TOY_ENCODER = """
 from wmbench import hookimpl

@@ -76,6 +76,10 @@ def test_deleting_or_damaging_any_derived_file_restores_it(tmp_path: Path) -> No
             (folder / name).unlink()
         assert not run(tmp_path).already_complete, name
         assert final_files(folder) == expected, name
+    for name in sorted(TRUTH - {"samples.jsonl"}):  # made from the prompts and the samples, so they may be lost, too
+        (folder / name).unlink()
+        run(tmp_path)
+        assert final_files(folder) == expected, name
     assert run(tmp_path).already_complete
 
 
