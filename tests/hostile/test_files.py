@@ -73,7 +73,7 @@ def replaced(value: Any, at: tuple[Any, ...], new: Any) -> Any:
     return copy
 
 
-_VALUES = [None, [], {}, "", "x", 0, -1, 7, 1.5, True, [1, 2], ["a", "b"], {"name": "x"}, "\ud800"]
+_VALUES = [None, [], {}, "", "x", 0, -1, 7, 1.5, True, [1, 2], ["a", "b"], {"name": "x"}, "é\x00"]
 
 
 @settings(max_examples=60, suppress_health_check=FIXTURES, **MANY)  # type: ignore[arg-type]

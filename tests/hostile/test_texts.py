@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.hostile.commands import detect, judged
+from tests.hostile.commands import detect, judged, wmbench
 from tests.hostile.conftest import SCHEMES
 from tests.hostile.texts import BY_HAND, HUGE, texts
 
@@ -63,17 +64,17 @@ def test_a_list_of_any_bytes_is_judged_or_refused(
 
 
 def test_pages_and_plain_output_of_texts_made_by_hand(calibrations: dict[str, Path], tmp_path: Path) -> None:
-    from tests.hostile.commands import wmbench
-
     files = []
     for number, text in enumerate(BY_HAND.values()):
         files.append(tmp_path / f"{number}.txt")
         files[-1].write_bytes(text.encode("utf-8", "surrogatepass"))
+    files.append(tmp_path / os.fsdecode(b"no unicode \xff.txt"))
+    files[-1].write_text("save a little")
     page = tmp_path / "page.html"
     given_options = ["--calibration", str(calibrations["denmark"]), "--alpha", "0.05", "--html", str(page)]
     answer = wmbench("detect", *map(str, files), *given_options)
     assert answer.code == 0
-    assert answer.out.count("watermark found") == len(BY_HAND)
+    assert answer.out.count("watermark found") == len(files)
     assert "<script>alert(" not in page.read_text(encoding="utf-8")
 
 

@@ -49,6 +49,14 @@ class Passages:
     def digest(self) -> str:
         return digest([self.texts, self.documents])
 
+    def require_halves(self) -> None:
+        if not len(self) or self.calibrates.all() or not self.calibrates.any():
+            raise ConfigError(
+                "one half of the documents has no passage",
+                why=f"{len(set(self.documents))} documents, {len(self)} passages of a usable length",
+                hint="give more documents, or another --backbone whose tokenizer suits them",
+            )
+
 
 def read_passages(
     files: Sequence[str], codec: TextCodec, lengths: tuple[int, int], documents: int | None = None
@@ -84,12 +92,6 @@ def judged(
 ) -> dict[str, Any]:
     """Rates at every level, over keys and by source. JSON values."""
     calibrates = passages.calibrates
-    if calibrates.all() or not calibrates.any():
-        raise ConfigError(
-            "one half has no passage",
-            why=f"{len(set(passages.documents))} documents, {len(passages)} passages of a usable length",
-            hint="give more documents, or another --backbone whose tokenizer suits them",
-        )
     null_texts = int(calibrates.sum())
     views = detector.probe(keys[0])
     refusals = {target: detector.unresolved(views, null_texts, target) for target in FPR_TARGETS}

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from wmbench.bench.derived import digest
 from wmbench.cli.invocation import Invocation, global_options, json_option, note, print_json
 from wmbench.cli.options import config_from_options, normalise_option, scheme_options
+
+if TYPE_CHECKING:
+    from wmbench.bench.build import Builder
+    from wmbench.bench.passages import Passages
+    from wmbench.bench.plan import RunPlan
 
 
 @click.command("fpr")
@@ -45,36 +51,40 @@ def fpr(
     need no encoder.
     """
     from wmbench.bench.build import Builder
-    from wmbench.bench.detector import Detector
-    from wmbench.bench.packed import kept_packed
-    from wmbench.bench.passages import judged, read_passages, told
+    from wmbench.bench.passages import read_passages
     from wmbench.bench.plan import resolve_runs
-    from wmbench.observers import ProgressObserver, watched
 
     config = config_from_options(schemes=schemes, no_attacks=True, **options)
     invocation.warn_about_broken_plugins()
     plans = resolve_runs(config, invocation.host)
-    builder, progress = Builder(invocation.host, note), ProgressObserver()
-    codec = builder.codec(plans[0].backbone)
-    passages = read_passages(files, codec, plans[0].null_lengths, documents)
-    results = []
-    for plan in plans:
-        detector = Detector(plan, builder, codec)
-        detector.hooks.require("score", "be measured")
-        key = builder.key(plan)
-        tried = [key.derive(f"false positives {number}") for number in range(keys)] if key else [None]
-        folder = config.output / ".cache" / "passages" / f"{passages.digest[:10]}_{detector.features_digest[:10]}"
-        made_of = {"texts": passages.digest, "features": detector.features_identity}
-        with watched(progress, f"{plan.scheme.label}: features", len(passages)) as advance:
-            computed = told(detector.features(passages.texts), advance)
-            features = kept_packed(folder, "passages", made_of, lambda chunks=computed: chunks)  # type: ignore[misc]
-        with watched(progress, f"{plan.scheme.label}: keys", len(tried), "key") as advance:
-            results.append({**judged(detector, passages, features, tried, advance), "tokens": list(plan.null_lengths)})
+    builder = Builder(invocation.host, note)
+    passages = read_passages(files, builder.codec(plans[0].backbone), plans[0].null_lengths, documents)
+    passages.require_halves()
+    results = [_measured(plan, builder, passages, keys) for plan in plans]
     if as_json:
         print_json({"results": results})
     else:
         for line in markdown(results):
             click.echo(line)
+
+
+def _measured(plan: RunPlan, builder: Builder, passages: Passages, keys: int) -> dict[str, Any]:
+    from wmbench.bench.detector import Detector
+    from wmbench.bench.packed import kept_packed
+    from wmbench.bench.passages import judged, told
+    from wmbench.observers import ProgressObserver, watched
+
+    detector, progress = Detector(plan, builder, builder.codec(plan.backbone)), ProgressObserver()
+    detector.hooks.require("score", "be measured")
+    key, name = builder.key(plan), plan.scheme.label
+    tried = [key.derive(f"false positives {number}") for number in range(keys)] if key else [None]
+    made_of = {"texts": passages.digest, "features": detector.features_identity}
+    folder = plan.config.output / ".cache" / "passages" / digest(made_of)[:10]
+    with watched(progress, f"{name}: features", len(passages)) as advance:
+        features = kept_packed(folder, "passages", made_of, lambda: told(detector.features(passages.texts), advance))
+    with watched(progress, f"{name}: keys", len(tried), "key") as advance:
+        found = judged(detector, passages, features, tried, advance)
+    return {**found, "tokens": list(plan.null_lengths)}
 
 
 def markdown(results: list[dict[str, Any]]) -> Iterator[str]:
