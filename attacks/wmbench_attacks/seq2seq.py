@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from wmbench import hookimpl
 from wmbench.types import AttackContext, Attacked, AttackInput
-from wmbench_attacks.checkpoints import require_checkpoint
+from wmbench_attacks.checkpoints import located, require_checkpoint
 from wmbench_attacks.rewriting import Piece, Said, in_place, pieces_of, put_together, to_say
 
 if TYPE_CHECKING:
@@ -43,8 +43,9 @@ class Seq2SeqConfig(BaseModel):
 
     def require(self) -> None:
         """Fails when the checkpoint is not there."""
-        for source in dict.fromkeys([self.model, self.tokenizer or self.model]):
-            require_checkpoint(source)
+        require_checkpoint(self.model)
+        if self.tokenizer is not None:
+            located(self.tokenizer)  # its directory need hold no config.json
 
     def load(self) -> Seq2SeqModel:
         from wmbench_attacks.seq2seq_model import load_model
