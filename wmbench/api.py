@@ -76,12 +76,11 @@ def detect(
 ) -> list[Verdict]:
     """Look for a watermark: one verdict per text. Scheme, settings and backbone are those of the calibration unless
     they are given; a scheme with an exact law needs no calibration. Settings: backbone, key, alpha."""
-    from wmbench.bench.calibrating import recorded_settings, require_fitting
+    from wmbench.bench.calibrating import load_calibration, recorded_settings, require_fitting
     from wmbench.bench.detector import Detector
-    from wmbench.detection import Calibration
 
     where = str(calibration) if isinstance(calibration, str | Path) else "the given calibration"
-    judged_by = Calibration.load(calibration) if isinstance(calibration, str | Path) else calibration
+    judged_by = load_calibration(calibration) if isinstance(calibration, str | Path) else calibration
     recorded = recorded_settings(judged_by) if judged_by is not None else {}
     if scheme is not None:
         recorded["schemes"] = [scheme]

@@ -89,7 +89,7 @@ def _entropies(step: Step) -> dict[tuple[int, int], float]:
 
 
 class ProgressObserver:
-    """Tokens per second, seconds per token and the time left: a bar on a terminal, else a line every few seconds."""
+    """Tokens (or texts) per second and the time left: a bar on a terminal, else a line every few seconds."""
 
     def __init__(
         self,
@@ -102,13 +102,14 @@ class ProgressObserver:
         self._line_seconds = line_seconds
         self._bar: Progress | None = None
         self._task: TaskID | None = None
-        self._label, self._total, self._done = "", 0, 0
+        self._label, self._unit, self._total, self._done = "", "token", 0, 0
         self._begun = self._last_line = 0.0
 
     @contextmanager
-    def watching(self, label: str, total_tokens: int) -> Iterator[ProgressObserver]:
-        """Show the progress of one stage; `total_tokens` is an upper bound when samples may end early."""
-        self._label, self._total, self._done = label, total_tokens, 0
+    def watching(self, label: str, total: int, unit: str = "token") -> Iterator[ProgressObserver]:
+        """Show the progress of one stage; the total is an upper bound when samples may end early. Of a stage that
+        counts texts nothing is said unless it takes long: most attacks are over at once."""
+        self._label, self._total, self._done, self._unit = label, total, 0, unit
         self._begun = self._last_line = self._clock()
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn
@@ -116,11 +117,12 @@ class ProgressObserver:
         console = Console(file=self._stream)
         if not console.is_terminal or console.is_dumb_terminal:  # a bar would show nothing there
             yield self
-            self._print_line()
+            if unit == "token" or self._last_line > self._begun or self._is_due():
+                self._print_line()
             return
         columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[speed]}"))
         with Progress(*columns, console=console, transient=True) as self._bar:
-            self._task = self._bar.add_task(label, total=total_tokens, speed="")
+            self._task = self._bar.add_task(label, total=total, speed="")
             try:
                 yield self
             finally:
@@ -132,13 +134,16 @@ class ProgressObserver:
         self.advance(len(commit.columns) - len(commit.remask_columns))
         return commit
 
-    def advance(self, tokens: int) -> None:
-        """So many tokens more are done, by whomever."""
-        self._done += tokens
+    def advance(self, count: int) -> None:
+        """So many tokens or texts more are done, by whomever."""
+        self._done += count
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, completed=self._done, speed=self.speed())
-        elif self._clock() - self._last_line >= self._line_seconds:
+        elif self._is_due():
             self._print_line()
+
+    def _is_due(self) -> bool:
+        return self._clock() - self._last_line >= self._line_seconds
 
     def speed(self) -> str:
         seconds = max(self._clock() - self._begun, 1e-9)
@@ -146,11 +151,23 @@ class ProgressObserver:
             return "starting"
         rate = self._done / seconds
         left = max(self._total - self._done, 0) / rate
-        return f"{rate:.1f} tokens/s, {1 / rate:.3g} s/token, {_duration(left)} left"
+        return f"{rate:.1f} {self._unit}s/s, {1 / rate:.3g} s/{self._unit}, {_duration(left)} left"
 
     def _print_line(self) -> None:
         self._last_line = self._clock()
-        print(f"{self._label}: {self._done}/{self._total} tokens, {self.speed()}", file=self._stream, flush=True)
+        print(f"{self._label}: {self._done}/{self._total} {self._unit}s, {self.speed()}", file=self._stream, flush=True)
+
+
+@contextmanager
+def watched(
+    progress: ProgressObserver | None, label: str, total: int, unit: str = "text"
+) -> Iterator[Callable[[int], None]]:
+    """Shows how far the work has come; gives what is to be told how much more is done."""
+    if progress is None:
+        yield lambda _: None
+        return
+    with progress.watching(label, total, unit):
+        yield progress.advance
 
 
 def _duration(seconds: float) -> str:

@@ -31,6 +31,10 @@ class NonUniformConfig(BaseModel):
     expand: str = Field("lab-expand", description="Attack that makes a sentence longer.")
     tolerance: float = Field(0.25, ge=0, le=1, description=_TOLERANCE)
 
+    @property
+    def uses(self) -> Mapping[str, list[str]]:
+        return {"attacks": [self.compress, self.expand]}
+
 
 class RandomRunsConfig(NonUniformConfig):
     """Settings of `nonuniform-runs`."""
@@ -49,6 +53,10 @@ class RegionsConfig(BaseModel):
     )
     attempts: int = Field(3, ge=1, description="Tries to meet a band; the closest result counts.")
     tolerance: float = Field(0.25, ge=0, le=1, description=_TOLERANCE)
+
+    @property
+    def uses(self) -> Mapping[str, list[str]]:
+        return {"attacks": [self.compress]}
 
 
 # --- sentence by sentence ------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -40,6 +40,13 @@ class RemaskConfig(BaseModel):
     )
     unit: int = Field(25, ge=1, description="Tokens of a unit; only for `min_similarity`.")
     encoder: str = Field("mini", description="Encoder of the units; only for `min_similarity`.")
+
+    @property
+    def uses(self) -> Mapping[str, list[str]]:
+        return {
+            "backbones": [self.backbone] if self.backbone else [],
+            "encoders": [self.encoder] if self.min_similarity is not None else [],
+        }
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from wmbench import hookimpl
 from wmbench.types import AttackContext, Attacked, AttackInput
+from wmbench_attacks.checkpoints import located, require_checkpoint
 from wmbench_attacks.rewriting import Piece, Said, in_place, pieces_of, put_together, to_say
 
 if TYPE_CHECKING:
@@ -39,6 +40,12 @@ class Seq2SeqConfig(BaseModel):
     batch_size: int | None = Field(
         None, ge=1, exclude=True, description="Pieces side by side; null: 8 on a GPU, 1 elsewhere (bit-exact)."
     )
+
+    def require(self) -> None:
+        """Fails when the checkpoint is not there."""
+        require_checkpoint(self.model)
+        if self.tokenizer is not None:
+            located(self.tokenizer)  # its directory need hold no config.json
 
     def load(self) -> Seq2SeqModel:
         from wmbench_attacks.seq2seq_model import load_model
@@ -92,6 +99,7 @@ class SentenceParaphraser:
     """Says every sentence again by beam search, so equal sentences become equal whatever stands around them."""
 
     def __init__(self, config: ParrotConfig | PegasusConfig) -> None:
+        config.require()  # now, not after the first texts were generated
         self.config = config
 
     @hookimpl
@@ -177,6 +185,7 @@ class Dipper:
     """Says windows of a few sentences again, with control over how many words change and how far they move."""
 
     def __init__(self, config: DipperConfig) -> None:
+        config.require()
         self.config = config
 
     @hookimpl

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from wmbench.errors import ConfigError
 from wmbench.runtime.sampling import draw_tokens
+from wmbench_attacks.checkpoints import located
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -149,7 +150,7 @@ def load_model(source: str, tokenizer_source: str | None, dtype: str) -> Seq2Seq
         ) from error
     import torch
 
-    place, tokenizer_place = _located(source), _located(tokenizer_source or source)
+    place, tokenizer_place = located(source), located(tokenizer_source or source)
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(tokenizer_place, trust_remote_code=False)
         model = transformers.AutoModelForSeq2SeqLM.from_pretrained(
@@ -163,19 +164,6 @@ def load_model(source: str, tokenizer_source: str | None, dtype: str) -> Seq2Seq
         ) from error
     model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
     return Seq2SeqModel(tokenizer, model, _fingerprint(place, model))
-
-
-def _located(source: str) -> str:
-    """A local directory if there is one, else a hub id."""
-    path = Path(source).expanduser()
-    if path.is_dir():
-        return str(path)
-    if source.startswith((".", "/", "~")) or source.count("/") > 1:
-        raise ConfigError(
-            f"there is no directory {source!r}",
-            hint="name a directory with config.json, tokenizer.json and model.safetensors (docs/attacks.md)",
-        )
-    return source
 
 
 def _fingerprint(place: str, model: Any) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from wmbench import hookimpl
 from wmbench.errors import ConfigError
 from wmbench.types import AttackContext, Attacked, AttackInput
+from wmbench_attacks.checkpoints import require_checkpoint
 from wmbench_attacks.masked_words import BackboneWords, Gap, HuggingFaceWords, MaskedWords
 from wmbench_attacks.pieces import Pieces, random_for, share_of, unchanged, words_of
 
@@ -32,12 +33,19 @@ class SubstituteConfig(BaseModel):
     top_k: int = Field(8, ge=1, description="Guesses looked at; the first other word among them is taken.")
     context: int = Field(250, ge=1, description="Tokens that the model sees on each side of the word.")
 
+    @property
+    def uses(self) -> Mapping[str, list[str]]:
+        is_backbone = self.model and not self.model.startswith(HUGGING_FACE)
+        return {"backbones": [self.model]} if is_backbone else {}
+
 
 class Substitute:
     """Asks the model about one word at a time, each in the original text."""
 
     def __init__(self, config: SubstituteConfig | None = None) -> None:
         self.config = config or SubstituteConfig()
+        if self.config.model.startswith(HUGGING_FACE):
+            require_checkpoint(self.config.model.removeprefix(HUGGING_FACE))
         self._loaded: HuggingFaceWords | None = None
 
     @hookimpl

@@ -57,6 +57,52 @@ def test_sigkill_at_thirty_random_moments(tmp_path: Path) -> None:
         assert finished_more_than_once(only_folder(Path(output))) == []  # nothing finished is redone
 
 
+DETECTED = [
+    "run", "--scheme", "green", "--plugin", str(HERE.parent / "pipeline" / "green_plugin.py"), "--backbone", "tiny",
+    "--dataset", "toy", "--attack", "identity", "--samples", "6", "-D", "max_new_tokens=24", "--batch-size", "2",
+    "--nulls", "salad", "--calibration-texts", "100", "--heldout-texts", "50", "--keys", "2", "--json",
+]  # fmt: skip
+MADE = {
+    "samples.jsonl",
+    "scores/samples.npz",
+    "calibration.npz",
+    "verdicts/samples.jsonl",
+    "controls.npz",
+    "metrics.json",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::wmbench.bench.jsonl.TornLineWarning")
+def test_samples_scores_and_metrics_are_the_same_in_other_processes_and_after_kills(tmp_path: Path) -> None:
+    """Two processes that order their sets and dictionaries differently, then ten that are killed and resumed."""
+
+    def folder(output: Path) -> Path:
+        (found,) = output.glob("green_*")
+        return found
+
+    keyed = {**ENVIRONMENT, "WMBENCH_KEY": "5a" * 32}
+    for seed in ("1", "2"):
+        command = [*CLI, *DETECTED, "--output", str(tmp_path / f"process-{seed}")]
+        done = subprocess.run(
+            command, env={**keyed, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    expected = final_files(folder(tmp_path / "process-1"))
+    assert set(expected) >= MADE
+    assert final_files(folder(tmp_path / "process-2")) == expected
+    assert final_files(tmp_path / "process-1" / ".cache") == final_files(tmp_path / "process-2" / ".cache")
+
+    torture = [sys.executable, str(HERE / "forked_cli.py"), str(tmp_path), "10", *DETECTED]
+    kills = subprocess.run(torture, env=keyed, capture_output=True, text=True, check=True)
+    events = [json.loads(line) for line in kills.stdout.splitlines()]
+    assert any(event["code"] is None and len(event["after"]) == 6 for event in events)  # killed while measuring
+    for output in sorted({event["output"] for event in events}):
+        command = [*CLI, *DETECTED, "--output", output]
+        assert subprocess.run(command, env=keyed, capture_output=True, check=False).returncode == 0
+        assert final_files(folder(Path(output))) == expected
+
+
 SLOW_PLUGIN = """
 import pathlib, time
 from wmbench import hookimpl

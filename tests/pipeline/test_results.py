@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from tests.pipeline.helpers import calls, metrics, prepared, run, run_all
 from tests.store.helpers import final_files
 from wmbench.bench.jsonl import JsonlFile
 from wmbench.bench.pipeline import execute
-from wmbench.bench.table import print_summary
+from wmbench.bench.table import _controls, print_summary
 from wmbench.detection import Calibration
 from wmbench.errors import CalibrationError, ConfigError, Interrupted
 
@@ -74,6 +75,10 @@ def test_deleting_or_damaging_any_derived_file_restores_it(tmp_path: Path) -> No
         else:
             (folder / name).unlink()
         assert not run(tmp_path).already_complete, name
+        assert final_files(folder) == expected, name
+    for name in sorted(TRUTH - {"samples.jsonl"}):  # made from the prompts and the samples, so they may be lost, too
+        (folder / name).unlink()
+        run(tmp_path)
         assert final_files(folder) == expected, name
     assert run(tmp_path).already_complete
 
@@ -199,6 +204,42 @@ def test_wrong_keys_are_silent_where_the_right_one_is_loud(tmp_path: Path) -> No
     wrong = found["wrong_keys"]
     assert wrong["samples_auc"]["low"] < 0.5 < wrong["samples_auc"]["high"]
     assert wrong["fpr"]["estimate"] < 0.05
+
+
+def test_one_command_prints_the_controls(tmp_path: Path) -> None:
+    """Averaged over 25 keys, clean texts and wrong keys are null; `identity` changes nothing."""
+    shown = metrics(run_all(tmp_path, schemes=["none", "green"], samples=8, keys=25)[-1])
+    assert abs(shown["wrong_keys"]["clean_auc"]["estimate"] - 0.5) <= 0.05
+    assert shown["identity"] == {"n": 8, "unchanged": 8}
+    printed = " ".join(table(shown).split())
+    for texts in ("clean", "marked"):
+        null = {"clean": "within 0.5", "marked": "its interval holds 0.5"}[texts]
+        assert re.search(rf"{texts} texts under 25 keys that marked nothing: AUC [^;]+, {null}", printed)
+        assert [f"25 wrong keys: {texts}"] == [row[0] for row in _controls(shown) if row[0].endswith(f"keys: {texts}")]
+    assert "identity changes nothing (n = 8)" in printed
+
+
+def test_a_control_that_fails_says_so(tmp_path: Path) -> None:
+    outcome = run_all(tmp_path, schemes=["none", "green"], keys=2)[-1]
+    file = JsonlFile(Path(outcome.folder) / "attacked" / "identity.jsonl")
+    first, *others = file.read()
+    file.rewrite([{**first, "text": first["text"] + " w3"}, *others])
+    shown = metrics(run_all(tmp_path, schemes=["none", "green"], keys=2)[-1])
+    assert shown["identity"] == {"n": 4, "unchanged": 3}
+    shown["wrong_keys"]["clean_auc"]["estimate"] = 0.6
+    printed = " ".join(table(shown).split())
+    assert "NOT within 0.5 +- 0.05" in printed
+    assert "identity CHANGED 1 texts" in printed
+
+
+def test_one_wrong_key_has_no_interval(tmp_path: Path) -> None:
+    shown = metrics(run(tmp_path))
+    area = shown["wrong_keys"]["samples_auc"]
+    assert (area["low"], area["high"], len(area["per_key"])) == (None, None, 1)
+    assert f"{area['estimate']:.3f} (one key)" in table(shown)
+    assert "that marked nothing" not in table(shown)
+    two = metrics(run(tmp_path, keys=2))["wrong_keys"]["samples_auc"]
+    assert two["low"] <= two["estimate"] <= two["high"]
 
 
 def test_a_fixed_key_has_no_wrong_key(tmp_path: Path) -> None:

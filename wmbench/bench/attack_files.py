@@ -35,14 +35,17 @@ def attack_batch(
     return lambda batch: attacker(batch, context)
 
 
-def attack_into(file: JsonlFile, items: Sequence[AttackInput], attack: AttackBatch) -> None:
-    """Append one record per text; one that failed says why and is done, too."""
+def attack_into(
+    file: JsonlFile, items: Sequence[AttackInput], attack: AttackBatch, advance: Callable[[int], None] = lambda _: None
+) -> None:
+    """Append one record per text; one that failed says why and is done, too. `advance` is told how many are."""
     make_folder(file.path.parent)
     worked = has_worked(file)
     for batch in batches(items):
         for record in attacked_records(batch, attack, worked):
             file.append(record)
             worked = worked or record["text"] is not None
+        advance(len(batch))
 
 
 def batches(items: Sequence[AttackInput]) -> list[Sequence[AttackInput]]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
+
+from pydantic import BaseModel, ValidationError
 
 from wmbench.bench.detector import Detector
 from wmbench.bench.nulls import NullLibrary, NullSpec
 from wmbench.bench.provenance import versions
 from wmbench.config import Settings
 from wmbench.detection import Calibration
-from wmbench.errors import CalibrationError
+from wmbench.errors import CalibrationError, IntegrityError
 from wmbench.keys import SecretKey
 
 
@@ -42,6 +45,50 @@ def make_calibration(
     return Calibration(views.scores, views.names, metadata)
 
 
+class _Named(BaseModel):
+    name: str
+    settings: dict[str, Any] = {}
+
+
+class _Nulls(BaseModel):
+    tokens: tuple[int, int] | None = None
+
+
+class _Record(BaseModel):
+    """What is read of a calibration's metadata; all of it may be missing."""
+
+    scheme: _Named | None = None
+    key_id: str | None = None
+    codec: str | None = None
+    backbone: _Named | None = None
+    decoding: dict[str, Any] | None = None
+    normalise: bool = False
+    features: str | None = None
+    nulls: _Nulls | None = None
+
+
+def load_calibration(path: str | os.PathLike[str]) -> Calibration:
+    """A stored calibration whose metadata have the form that detection relies on."""
+    calibration = Calibration.load(path)
+    try:
+        _Record.model_validate(calibration.metadata)
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_input=False)[0]
+        raise IntegrityError(
+            "the calibration's metadata are not what wmbench writes",
+            where=os.fspath(path),
+            why=f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}",
+            hint="calibrate again",
+        ) from None
+    return calibration
+
+
+def null_tokens(calibration: Calibration | None) -> tuple[int, int] | None:
+    """Fewest and most tokens of the null texts, where they are known."""
+    found = (calibration.metadata.get("nulls") or {}).get("tokens") if calibration is not None else None
+    return (found[0], found[1]) if found else None
+
+
 def recorded_settings(calibration: Calibration) -> Settings:
     """What a calibration was made with, as settings of a run; empty for what it does not say."""
     made: Mapping[str, Any] = calibration.metadata
@@ -63,7 +110,7 @@ def recorded_settings(calibration: Calibration) -> Settings:
 def require_fitting(calibration: Calibration, detector: Detector, key_id: str | None, where: str) -> None:
     """Refuse a calibration of another scheme, configuration, key or tokenizer, naming what differs."""
     found: Mapping[str, Any] = calibration.metadata
-    if not {"scheme", "key_id", "codec"} <= set(found):
+    if not {"scheme", "key_id", "codec"} <= set(found) or not found["scheme"]:
         raise CalibrationError("this calibration does not say what it was made for", where=where, hint=_AGAIN)
     made, present = found["scheme"], detector.identity
     differences = [

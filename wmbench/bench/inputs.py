@@ -13,6 +13,7 @@ from wmbench.errors import ConfigError
 
 _SUFFIXES: Final = (".txt", ".md", ".jsonl")
 STANDARD_INPUT: Final = "-"
+_LONGEST_SHOWN: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ def read_inputs(sources: Iterable[str]) -> Iterator[InputText]:
             yield InputText("standard input", _decoded(sys.stdin.buffer.read()))
             continue
         path = Path(source)
-        if path.is_dir():
+        if _is_folder(path):
             files = sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES and file.is_file())
             if not files:
                 raise ConfigError("the folder holds no text", where=source, why=f"looked for {', '.join(_SUFFIXES)}")
@@ -39,18 +40,33 @@ def read_inputs(sources: Iterable[str]) -> Iterator[InputText]:
             yield from _read_file(file)
 
 
+def _is_folder(path: Path) -> bool:
+    """A name that the system refuses, for its length or a NUL, is none; reading it says why."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def _read_file(path: Path) -> Iterator[InputText]:
     try:
         content = _decoded(path.read_bytes())
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise ConfigError("the text cannot be read", where=str(path), why=why, hint="check the file's name") from error
+        raise ConfigError(
+            "the text cannot be read", where=_shown(path), why=why, hint="check the file's name"
+        ) from error
     if path.suffix != ".jsonl":
         yield InputText(str(path), content)
         return
     for number, line in enumerate(content.split("\n"), start=1):
         if line.strip():
             yield from _record(path, number, line)
+
+
+def _shown(path: Path) -> str:
+    name = str(path)
+    return name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}... ({len(name)} characters)"
 
 
 def _record(path: Path, number: int, line: str) -> Iterator[InputText]:

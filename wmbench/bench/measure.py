@@ -13,6 +13,8 @@ from wmbench.detection import Interval, bootstrap, bootstrap_roc, clopper_pearso
 
 Floats = npt.NDArray[np.float64]
 FPR_TARGETS: Final = (0.005, 0.01, 0.05)
+NULL_AUC_BAND: Final = 0.05
+"""How far from one half the AUC of clean texts may lie, averaged over keys, before the control has failed."""
 _SEED: Final = 0
 _RESAMPLES: Final = 1000
 
@@ -92,8 +94,12 @@ def auc_interval(positives: Judged, negatives: Judged) -> dict[str, Any]:
 
 
 def over_keys(values: Sequence[float]) -> dict[str, Any]:
-    """The mean over keys; the key is the resampling unit, since one key moves all texts together."""
-    return {**bootstrapped(mean, list(values)), "per_key": list(values), "unit": "key"}
+    """The mean over keys; the key is the resampling unit, since one key moves all texts together. So one key alone has
+    no interval: its ends are None."""
+    found = bootstrapped(mean, list(values))
+    if len(values) == 1:
+        found.update(low=None, high=None, method="one key: no interval")
+    return {**found, "per_key": list(values), "unit": "key"}
 
 
 def false_positives_over_keys(p: Floats, unresolved: Collection[str] = ()) -> dict[str, Any]:

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wmbench.bench.detector import Detector
-from wmbench.bench.measure import over_keys
+from wmbench.bench.measure import over_keys, rate
 from wmbench.config import Choice, Settings
 from wmbench.errors import ConfigError
 from wmbench.host import Entry, load_attribute
@@ -125,7 +125,8 @@ def _p_values(detector: Detector, features: Features, keys: Sequence[SecretKey |
 
 def _rate(p: Floats, level: float) -> dict[str, Any]:
     per_key = (p <= level).mean(axis=1)
-    found = over_keys(per_key.tolist())
+    # One key, for instance a published constant: then the texts are what is drawn.
+    found = over_keys(per_key.tolist()) if len(p) > 1 else rate(p[0] <= level)
     return {name: found[name] for name in ("estimate", "low", "high")} | {"worst_key": float(per_key.max())}
 
 

@@ -12,7 +12,7 @@ It is a cache: deleted files are computed again, to the same bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +27,7 @@ from wmbench.bench.attack_plan import AttackChain
 from wmbench.bench.derived import digest, file_digest
 from wmbench.bench.disk import make_folder, pretty_json, write_atomic
 from wmbench.bench.jsonl import JsonlFile, Record
-from wmbench.bench.packed import packed_files, read_packed, write_packed
+from wmbench.bench.packed import kept_packed
 from wmbench.bench.plan import Resolved, RunPlan
 from wmbench.bench.split import SIDES, Picked, Picker, Side
 from wmbench.bench.textset import TextSet
@@ -35,6 +35,7 @@ from wmbench.config import Settings
 from wmbench.detection.archive import read_archive, write_archive
 from wmbench.errors import ConfigError, IntegrityError
 from wmbench.keys import SecretKey
+from wmbench.observers import ProgressObserver, watched
 from wmbench.types import AttackInput, BackboneEntry, DatasetInfo, Features, TextCodec, Views
 
 if TYPE_CHECKING:
@@ -93,15 +94,28 @@ class NullSpec:
 class NullLibrary:
     """The null sets beside the runs. Several processes may share it: each set is made under a lock."""
 
-    def __init__(self, folder: Path, builder: Builder, note: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        builder: Builder,
+        note: Callable[[str], None] = lambda _: None,
+        progress: ProgressObserver | None = None,
+    ) -> None:
         self._folder = folder
         self._builder = builder
         self._note = note
+        self._progress = progress
         self._texts: dict[str, dict[Side, TextSet]] = {}
 
     @classmethod
-    def beside(cls, runs: Path, builder: Builder, note: Callable[[str], None] = lambda _: None) -> NullLibrary:
-        return cls(runs / ".cache" / "nulls", builder, note)
+    def beside(
+        cls,
+        runs: Path,
+        builder: Builder,
+        note: Callable[[str], None] = lambda _: None,
+        progress: ProgressObserver | None = None,
+    ) -> NullLibrary:
+        return cls(runs / ".cache" / "nulls", builder, note, progress)
 
     def folder(self, spec: NullSpec) -> Path:
         return self._folder / f"{spec.label}_{spec.digest[:10]}"
@@ -134,7 +148,9 @@ class NullLibrary:
             missing = [AttackInput(i, text) for i, text in heldout if i not in done]
             if missing:
                 self._note(f"attacking {len(missing):,} null texts ({spec.label}, {attack.label})")
-                attack_into(file, missing, attack_batch(attack, self._builder, backbone, spec.codec, seed))
+                attacked = attack_batch(attack, self._builder, backbone, spec.codec, seed)
+                with watched(self._progress, f"{attack.label}, null texts {spec.label}", len(missing)) as advance:
+                    attack_into(file, missing, attacked, advance)
         results = {record["id"]: record for record in file.read() if record["text"] is not None}
         return TextSet.of(f"attacked-{name}-{count}", (results[i] for i in heldout.ids if i in results))
 
@@ -145,15 +161,13 @@ class NullLibrary:
     def features(self, spec: NullSpec, texts: TextSet, detector: Detector) -> Features:
         """Of a part of the null set. Key-free, so computed once for all keys, data sets and settings of marking."""
         folder = self.folder(spec) / "features" / detector.features_digest[:10]
-        make_folder(folder)
-        with FileLock(folder / f".{texts.name}.lock"):
-            done = folder / f"{texts.name}.json"  # written last
-            made_of = pretty_json({"texts": texts.digest, "features": detector.features_identity})
-            if not _holds(done, made_of) or not all((folder / file).exists() for file in packed_files(texts.name)):
-                self._note(f"computing features of {len(texts):,} null texts ({spec.label}, {texts.name})")
-                write_packed(folder, texts.name, detector.features(texts.texts))
-                write_atomic(done, made_of)
-        return read_packed(folder, texts.name)
+        made_of = {"texts": texts.digest, "features": detector.features_identity}
+
+        def compute() -> Iterator[Features]:
+            self._note(f"computing features of {len(texts):,} null texts ({spec.label}, {texts.name})")
+            return detector.features(texts.texts)
+
+        return kept_packed(folder, texts.name, made_of, compute)
 
     def has_features(self, spec: NullSpec, side: Side, detector: Detector) -> bool:
         """Whether they have been computed before; a guess for estimates, without reading anything."""
@@ -222,7 +236,3 @@ def _is_intact(path: Path) -> bool:
     except (OSError, ValueError, KeyError, TypeError):
         return False
     return bool(file_digest(path) == expected)
-
-
-def _holds(path: Path, content: bytes) -> bool:
-    return path.exists() and path.read_bytes() == content

@@ -5,14 +5,15 @@ Values are written chunk by chunk: 40,000 texts with 300 embeddings of 768 numbe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from filelock import FileLock
 
-from wmbench.bench.disk import disk_errors, sync_folder
+from wmbench.bench.disk import disk_errors, make_folder, pretty_json, sync_folder, write_atomic
 from wmbench.types import Features
 
 _PARTS: Final = ("offsets", "values", "lengths")
@@ -31,6 +32,21 @@ def read_packed(folder: Path, name: str) -> Features:
     with disk_errors(folder / name, "read"):
         offsets, values, lengths = (load(file) for file in packed_files(name))
     return Features(np.asarray(offsets), values, np.asarray(lengths))
+
+
+def kept_packed(
+    folder: Path, name: str, made_of: Mapping[str, Any], compute: Callable[[], Iterable[Features]]
+) -> Features:
+    """The features that lie in the folder; computed when they are not there, or made of something else. Several
+    processes may ask at once."""
+    make_folder(folder)
+    with FileLock(folder / f".{name}.lock"):
+        done, expected = folder / f"{name}.json", pretty_json(made_of)  # written last
+        is_current = done.exists() and done.read_bytes() == expected
+        if not is_current or not all((folder / file).exists() for file in packed_files(name)):
+            write_packed(folder, name, compute())
+            write_atomic(done, expected)
+    return read_packed(folder, name)
 
 
 def write_packed(folder: Path, name: str, chunks: Iterable[Features]) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from wmbench.bench.attack_checks import require_attacks
 from wmbench.bench.build import Builder
 from wmbench.bench.disk import disk_errors
 from wmbench.bench.jsonl import cut_torn_line
@@ -110,7 +111,8 @@ def prepare(
 
 
 def prepare_all(plans: Sequence[RunPlan], builder: Builder, **options: Any) -> list[Run]:
-    """All runs of a comparison, in their order; each knows the control on its prompts."""
+    """All runs of a comparison, in their order; each knows the control on its prompts. Attacks are built once, to see
+    that they can work."""
     controls: dict[tuple[str, str], Run] = {}
     runs: dict[int, Run] = {}
     for number, plan in sorted(enumerate(plans), key=lambda pair: not pair[1].is_control):
@@ -119,7 +121,9 @@ def prepare_all(plans: Sequence[RunPlan], builder: Builder, **options: Any) -> l
         runs[number] = prepare(plan, builder, **options, clean=clean, number=number)
         if plan.is_control:
             controls.setdefault(origin, runs[number])
-    return [runs[number] for number in range(len(plans))]
+    ordered = [runs[number] for number in range(len(plans))]
+    require_attacks(ordered)
+    return ordered
 
 
 def execution_order(runs: Sequence[Run]) -> list[Run]:

@@ -35,6 +35,11 @@ def side_of(null: NullText) -> Side:
     return "calibration" if _fraction("side", null.document or null.id) < CALIBRATION_SHARE else "heldout"
 
 
+def half_of(document: str) -> Side:
+    """For a measurement that has both sides equally large and leaves no calibration behind."""
+    return "calibration" if _fraction("half", document) < 0.5 else "heldout"
+
+
 def fitted(null: NullText, ids: list[int], codec: TextCodec, lengths: tuple[int, int]) -> tuple[NullText, int] | None:
     """The text and its length; of a longer one a crop at a random place, of a length drawn evenly from the range.
     None if it is too short, or if every crop that is tried would change a token at its edges."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any
 
-from wmbench.bench.measure import FPR_TARGETS, target_name
+from wmbench.bench.measure import FPR_TARGETS, NULL_AUC_BAND, target_name
 
 Metrics = Mapping[str, Any]
 _WIDTH = 128
@@ -71,9 +71,12 @@ def _controls(metrics: Metrics) -> Iterable[list[str]]:
     if not wrong["n"]:
         yield [f"wrong key: n/a ({wrong['why']})", "", *[""] * (len(FPR_TARGETS) + 1)]
         return
-    rates = [f"FPR {_rate(wrong['fpr'], 3)}" if target == metrics["alpha"] else "" for target in FPR_TARGETS]
-    areas = _rate(wrong["samples_auc"], 3) if "samples_auc" in wrong else ""
-    yield [f"{wrong['n']} wrong key" + ("s" if wrong["n"] > 1 else ""), "", *rates, areas]
+    keys = f"{wrong['n']} wrong keys" if wrong["n"] > 1 else "one wrong key"
+    areas = {"marked": wrong.get("samples_auc"), "clean": wrong.get("clean_auc")}
+    for found in wrong["families"]:
+        rates = [_rate(found["fpr"][target_name(target)], 3) for target in FPR_TARGETS]
+        area = areas.get(found["family"])
+        yield [f"{keys}: {found['family']}", "", *rates, _rate(area, 3) if area else ""]
 
 
 def _footnotes(results: Iterable[Metrics]) -> Iterable[str]:
@@ -83,7 +86,7 @@ def _footnotes(results: Iterable[Metrics]) -> Iterable[str]:
         dropped = ", ".join(f"{count} {reason}" for reason, count in samples["dropped"].items()) or "none dropped"
         status = f" [{metrics['status']}]" if metrics["status"] else ""
         if metrics["wrong_keys"]["n"] == 1:
-            yield "One wrong key shifts all texts alike and has no interval; --keys 20 averages over twenty."
+            yield "One wrong key shifts all texts alike and has no interval; --keys 25 averages over 25."
         yield (
             f"{metrics['scheme']}{status}: kept {samples['kept']} of {samples['total']} samples ({dropped}); "
             f"calibrated on {calibration['n']:,} texts of {calibration['nulls']['set']}, "
@@ -91,8 +94,25 @@ def _footnotes(results: Iterable[Metrics]) -> Iterable[str]:
             f"{calibration['views']} view{'s' if calibration['views'] > 1 else ''}; key {metrics['key_id'] or 'n/a'}"
         )
         yield f"  {_price(metrics)}"
+        if controls := "; ".join(_control_findings(metrics)):
+            yield f"  controls: {controls}"
         for reason in metrics["unresolved"].values():
             yield f"  * {reason['why']}: {reason['hint']}"
+
+
+def _control_findings(metrics: Metrics) -> Iterable[str]:
+    """What must be null, and whether it is. One key says nothing: it moves all clean texts alike."""
+    wrong, identity = metrics["wrong_keys"], metrics.get("identity")
+    under = f"texts under {wrong['n']} keys that marked nothing: AUC"
+    if wrong["n"] > 1 and (clean := wrong.get("clean_auc")):
+        is_null = abs(clean["estimate"] - 0.5) <= NULL_AUC_BAND
+        yield f"clean {under} {_rate(clean, 3)}, {'' if is_null else 'NOT '}within 0.5 +- {NULL_AUC_BAND:g}"
+    if wrong["n"] > 1 and (marked := wrong.get("samples_auc")):
+        is_null = marked["low"] <= 0.5 <= marked["high"]
+        yield f"marked {under} {_rate(marked, 3)}, its interval {'holds' if is_null else 'does NOT hold'} 0.5"
+    if identity:
+        changed = identity["n"] - identity["unchanged"]
+        yield f"identity {'changes nothing' if not changed else f'CHANGED {changed} texts'} (n = {identity['n']})"
 
 
 def _price(metrics: Metrics) -> str:
@@ -120,5 +140,7 @@ def _signed(found: Metrics) -> str:
 def _rate(found: Metrics | None, digits: int = 2) -> str:
     if found is None:
         return "n/a*"
+    if found["low"] is None:
+        return f"{found['estimate']:.{digits}f} (one key)"
     low, high = f"{found['low']:.{digits}f}", f"{found['high']:.{digits}f}"
     return f"{found['estimate']:.{digits}f} [{low}, {high}]"

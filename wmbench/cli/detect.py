@@ -54,14 +54,13 @@ def detect(
     settings and backbone are those of the calibration unless they are given.
     """
     from wmbench.bench.build import Builder
-    from wmbench.bench.calibrating import require_fitting
+    from wmbench.bench.calibrating import load_calibration, require_fitting
     from wmbench.bench.detector import Detector
     from wmbench.bench.inputs import STANDARD_INPUT, read_inputs
-    from wmbench.detection import Calibration
 
     if not sources and sys.stdin.isatty():
         raise click.UsageError("Give a file, a folder, or - for standard input.")
-    calibration = Calibration.load(calibration_file) if calibration_file else None
+    calibration = load_calibration(calibration_file) if calibration_file else None
     invocation.warn_about_broken_plugins()
     plan = _plan(invocation, scheme, calibration, options)
     builder = Builder(invocation.host, note)
@@ -111,7 +110,9 @@ def _plan(
 
 
 def _warnings(tokens: int, calibration: Calibration | None) -> Iterator[str]:
-    fewest, most = (calibration.metadata["nulls"]["tokens"] if calibration is not None else None) or (0, tokens)
+    from wmbench.bench.calibrating import null_tokens
+
+    fewest, most = null_tokens(calibration) or (0, tokens)
     if not fewest <= tokens <= most:
         yield f"it has {tokens} tokens, the calibration stands for {fewest}-{most}: p may be off"
 

@@ -154,7 +154,16 @@ class Calibration:
                 why=f"kind {header.get('kind')!r}, schema {header.get('schema')!r}; expected schema {_SCHEMA}",
                 hint="calibrate again",
             )
-        return cls(arrays["null_scores"], tuple(header["views"]), header["metadata"])
+        try:
+            views = tuple(str(view) for view in header["views"])
+            return cls(arrays["null_scores"], views, dict(header["metadata"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise IntegrityError(
+                "the calibration does not hold what it should",
+                where=os.fspath(path),
+                why=str(error),
+                hint="calibrate again",
+            ) from error
 
     # --- counting ------------------------------------------------------------------------------------------------
 

@@ -81,11 +81,19 @@ class Family(Part):
     fpr: dict[str, Rate | None]
 
 
+class KeyRate(Part):
+    """A mean over keys. One key alone has no interval, since it moves all texts together."""
+
+    estimate: float
+    low: float | None = None
+    high: float | None = None
+
+
 class KeyFamily(Part):
     """False positives of one family, averaged over wrong keys."""
 
     family: str
-    fpr: dict[str, Rate | None]
+    fpr: dict[str, KeyRate | None]
 
 
 class WrongKeys(Part):
@@ -94,9 +102,10 @@ class WrongKeys(Part):
     n: int = 0
     why: str = ""
     """Why there are none."""
-    samples_auc: Rate | None = None
-    clean_auc: Rate | None = None
-    fpr: Rate | None = None
+    samples_auc: KeyRate | None = None
+    clean_auc: KeyRate | None = None
+    """The control that texts without a mark have an AUC of one half."""
+    fpr: KeyRate | None = None
     """On the held-out null texts, at alpha."""
     families: list[KeyFamily] = Field(default_factory=list)
 

@@ -79,6 +79,11 @@ def tiny_block(config: TinyConfig) -> TinyBackbone:
 @hookimpl
 def register_commands() -> list[tuple[str, str, str]]:
     return [
+        (
+            "analyse fpr",
+            "wmbench.cli.fpr:fpr",
+            "false positives on passages of your own, such as human text, over keys",
+        ),
         ("analyse null", "wmbench.cli.null_law:null", "check analytic p-values on texts without a mark, and say why"),
         ("analyse side-by-side", "wmbench.cli.side_by_side:side_by_side", "what several runs answered"),
     ]

@@ -5,13 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from wmbench.bench.attack_files import AttackBatch, attack_batch, attack_into, attacked_records, batches, has_worked
+from wmbench.bench.attack_files import (
+    AttackBatch,
+    attack_batch,
+    attack_into,
+    attacked_records,
+    batches,
+    has_worked,
+)
 from wmbench.bench.attack_plan import AttackChain
 from wmbench.bench.disk import make_folder
 from wmbench.bench.jsonl import Record
 from wmbench.bench.stages.base import Run, Tally, finished_items
 from wmbench.bench.textset import kept_samples
 from wmbench.bench.workers import in_order
+from wmbench.observers import watched
 from wmbench.types import AttackInput
 
 
@@ -49,15 +57,17 @@ class AttackStage:
         file, config = run.store.attacked(attack.label), run.plan.config
         if config.retry_failed and any(record["error"] for record in file.read()):
             file.rewrite(record for record in file.read() if not record["error"])
-        if run.executor is None:
-            attack_into(file, missing, _batch(run, attack, run.observers))
-        else:
-            make_folder(file.path.parent)
-            worked = has_worked(file)
-            payloads = [(attack.label, list(batch), worked) for batch in batches(missing)]
-            for records in in_order(run.executor.map(attack_texts, run, payloads)):
-                for record in records:
-                    file.append(record)
+        with watched(run.progress, f"{attack.label}, {run.plan.title}", len(missing)) as advance:
+            if run.executor is None:
+                attack_into(file, missing, _batch(run, attack, run.observers), advance)
+            else:
+                make_folder(file.path.parent)
+                worked = has_worked(file)
+                payloads = [(attack.label, list(batch), worked) for batch in batches(missing)]
+                for records in in_order(run.executor.map(attack_texts, run, payloads)):
+                    for record in records:
+                        file.append(record)
+                    advance(len(records))
         seconds = round(time.perf_counter() - begun, 6)
         run.store.timings.append({"event": "attack", "attack": attack.label, "texts": len(missing), "seconds": seconds})
 

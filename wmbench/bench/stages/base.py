@@ -77,7 +77,7 @@ class Run:
     def library(self) -> NullLibrary:
         from wmbench.bench.nulls import NullLibrary
 
-        return NullLibrary.beside(self.plan.config.output, self.builder, self.note)
+        return NullLibrary.beside(self.plan.config.output, self.builder, self.note, self.progress)
 
     @property
     def threads(self) -> int:

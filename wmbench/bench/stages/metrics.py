@@ -40,8 +40,9 @@ from wmbench.bench.textset import CLEAN, SAMPLES, attacked_clean_name, attacked_
 from wmbench.detection import auc
 
 FILE = "metrics.json"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 UNATTACKED = "unattacked"
+IDENTITY = "identity"
 
 
 class MetricsStage:
@@ -99,6 +100,7 @@ def metrics(run: Run) -> dict[str, Any]:
         "nulls": _families(run, judged, unresolved),
         "clean_auc": auc_interval(judged[CLEAN], heldout) if CLEAN in judged else None,
         "wrong_keys": _wrong_keys(run, unresolved),
+        "identity": _identity(run),
         "tokens_to_detect": _tokens_to_detect(run),
         "quality": _quality(run),
         "cost": cost_per_token(_all_samples(run), _all_samples(run.clean)),
@@ -155,6 +157,17 @@ def _wrong_keys(run: Run, unresolved: Collection[str]) -> dict[str, Any]:
         if f"{name}.p" in controls
     ]
     return found
+
+
+def _identity(run: Run) -> dict[str, Any] | None:
+    """The control that an attack which does nothing changes nothing: the same texts and the same verdicts."""
+    if IDENTITY not in (attack.label for attack in run.plan.attacks) or not kept_samples(run):
+        return None
+    before = {sample["id"]: sample["text"] for sample in kept_samples(run)}
+    after = {record["id"]: record["text"] for record in attacked_texts(run, IDENTITY)}
+    verdicts = [{v["id"]: v for v in read_verdicts(run, name)} for name in (SAMPLES, attacked_name(IDENTITY))]
+    same = [i for i in before if after.get(i) == before[i] and verdicts[0][i] == verdicts[1][i]]
+    return {"n": len(before), "unchanged": len(same)}
 
 
 def _tokens_to_detect(run: Run) -> dict[str, Any] | None:

@@ -1,0 +1,69 @@
+"""Attacks are built before the first text is decoded: a missing API key or model must not show up after an hour.
+
+An attack checks what it needs when it is built. One that builds on other parts names them in its configuration, by a
+property `uses`: names of `attacks`, `backbones` and `encoders`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from wmbench.bench.attack_plan import AttackChain, resolve_attack
+from wmbench.bench.attacking import Attacker
+from wmbench.bench.textset import kept_samples
+from wmbench.config import Choice
+from wmbench.errors import IntegrityError, WmbenchError
+
+if TYPE_CHECKING:
+    from wmbench.bench.build import Builder
+    from wmbench.bench.stages.base import Run
+
+Uses = Mapping[str, Sequence[str]]
+
+
+def require_attacks(runs: Sequence[Run]) -> None:
+    """Refuse a comparison with an attack that still has work to do and cannot work. A dry run only says so."""
+    checked: set[str] = set()
+    for run in runs:
+        for attack in run.plan.attacks:
+            if attack.label in checked or _is_done(run, attack):
+                continue
+            try:
+                _require(attack, run.builder, checked)
+            except WmbenchError as error:
+                if not run.builder.writes_nothing:
+                    raise
+                run.note(f"warning: attack {attack.label} cannot run: {error}")
+
+
+def _require(attack: AttackChain, builder: Builder, checked: set[str]) -> None:
+    if attack.label in checked:
+        return
+    checked.add(attack.label)
+    Attacker(attack, builder)
+    for step in attack.steps:
+        uses: Uses = getattr(step.settings, "uses", {})
+        for name in uses.get("attacks", ()):
+            _require(resolve_attack(Choice(name=name), builder.host), builder, checked)
+        for name in uses.get("backbones", ()):
+            builder.host.backbones.resolve(name)
+        for name in uses.get("encoders", ()):
+            builder.host.encoders.resolve(name)
+
+
+def _is_done(run: Run, attack: AttackChain) -> bool:
+    """Judged by the files, without repairing any: the folder may belong to another process at this moment."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # whoever owns the folder reports a torn line
+        try:
+            config = run.plan.config
+            if config.attacked_nulls and (run.store.read_run() or {}).get("status") not in ("success", "partial"):
+                return False
+            records = run.store.attacked(attack.label).read()
+            done = {record["id"] for record in records if not (config.retry_failed and record["error"])}
+            has_samples = len(run.store.samples.read()) >= run.wanted
+            return has_samples and all(sample["id"] in done for sample in kept_samples(run))
+        except IntegrityError:
+            return True  # the run itself will say so
