@@ -58,9 +58,14 @@ def refused(kind: str, directory: Path, match: str, **settings: Any) -> ConfigEr
         ("dream", "rope_parameters", {"rope_type": "yarn", "rope_theta": 1e6}),
         ("dream", "head_dim", 32),
         ("llada2", "use_bias", True),
+        ("llada2", "use_qkv_bias", True),
+        ("llada2", "use_qk_norm", False),
+        ("llada2", "tie_word_embeddings", True),
+        ("dream", "tie_word_embeddings", True),
         ("llada2", "norm_head", True),
         ("llada2", "score_function", "softmax"),
-        ("llada2", "rotary_dim", 24),
+        ("llada2", "n_group", 3),
+        ("llada2", "topk_group", 5),
         ("llada2", "quantization_config", {"bits": 4}),
     ],
 )
@@ -93,6 +98,15 @@ def test_a_tensor_of_the_wrong_shape_is_named(copy: Callable[[str], Path]) -> No
     name = "model.layers.1.attention.query_key_value.weight"
     change_weights(directory, lambda tensors: tensors.update({name: tensors[name][:-24].clone()}))
     refused("llada2", directory, "wrong shape")
+
+
+def test_quantised_weights_are_refused(copy: Callable[[str], Path]) -> None:
+    directory = copy("llada")
+    name = "model.transformer.blocks.0.q_proj.weight"
+    change_weights(directory, lambda tensors: tensors.update({name: tensors[name].to(torch.int8)}))
+    assert "quantised" in str(refused("llada", directory, "int8").why)
+    change_weights(directory, lambda tensors: tensors.update({name: tensors[name].to(torch.float8_e4m3fn)}))
+    assert "quantised" in str(refused("llada", directory, "F8_E4M3").why)
 
 
 def test_a_missing_shard(tmp_path: Path) -> None:
@@ -131,7 +145,8 @@ def test_no_cuda(checkpoints: dict[str, Path]) -> None:
         pytest.skip("there is a GPU")
     for device in ("cuda", "cuda:1", "split"):
         refused("llada", checkpoints["llada"], "CUDA is not available", device=device)
-    refused("llada", checkpoints["llada"], "not a device", device="quantum")
+    for device in ("quantum", "meta"):
+        refused("llada", checkpoints["llada"], "not a device", device=device)
 
 
 def test_a_hub_id_without_network(monkeypatch: pytest.MonkeyPatch) -> None:
