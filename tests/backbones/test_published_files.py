@@ -29,7 +29,7 @@ LEFT_OVERS: Mapping[str, dict[str, Any]] = {
     "dream": {"bos_token_id": 151643},
     "llada2": {"rotary_dim": 64, "moe_shared_expert_intermediate_size": 512, "eos_token_id": 156892},
 }
-"""What stays in config.json when a published one is made small: ids of the large vocabulary, sizes that nobody reads."""
+"""What stays in a config.json that was made small: ids of the large vocabulary, and sizes that nobody reads."""
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_special_ids_far_behind_the_words(copy: Callable[[str], Path]) -> None:
     apart = {token["content"]: 1000 + 3 * n for n, token in enumerate(fields["added_tokens_decoder"].values())}
     by_id = {str(apart[token["content"]]): token for token in fields["added_tokens_decoder"].values()}
     path.write_text(json.dumps({**fields, "added_tokens_decoder": by_id}))
-    ids = {name: apart["<|endoftext|>"] for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
+    ids = dict.fromkeys(("bos_token_id", "eos_token_id", "pad_token_id"), apart["<|endoftext|>"])
     change(directory / "config.json", vocab_size=1100, mask_token_id=apart["<|mask|>"], **ids)
     tensors = load_file(directory / "model.safetensors")
     for name in ("model.embed_tokens.weight", "lm_head.weight"):

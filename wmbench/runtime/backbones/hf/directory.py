@@ -52,7 +52,7 @@ class Checkpoint:
 
     @cached_property
     def named_tokens(self) -> Mapping[str, Any]:
-        """Which tokens are bos_token, mask_token, ...: tokenizer_config.json, else the file that older versions wrote."""
+        """Which token is bos_token, mask_token, ...: by tokenizer_config.json, else by the file of older versions."""
         path = self.directory / "special_tokens_map.json"
         stated = {name: value for name, value in self.tokenizer_config.items() if value is not None}
         return {**(read_json(path) if path.is_file() else {}), **stated}
