@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.backbones.families import KINDS, load
+from wmbench.cli.app import run_cli
 from wmbench.errors import ConfigError
 from wmbench.runtime.backbones.hf.directory import Checkpoint
 from wmbench.testing.checkpoints import make_checkpoint
@@ -147,6 +148,28 @@ def test_no_cuda(checkpoints: dict[str, Path]) -> None:
         refused("llada", checkpoints["llada"], "CUDA is not available", device=device)
     for device in ("quantum", "meta"):
         refused("llada", checkpoints["llada"], "not a device", device=device)
+
+
+@pytest.mark.parametrize("mistake", ["shard", "damage", "key", "cuda", "hub"])
+def test_the_command_line_ends_with_code_two_and_a_next_step(
+    mistake: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    directory = make_checkpoint("llada", tmp_path / "model", shards=2)
+    shard = directory / "model-00001-of-00002.safetensors"
+    if mistake == "shard":
+        shard.unlink()
+    elif mistake == "damage":
+        shard.write_bytes(shard.read_bytes()[:3000])
+    elif mistake == "key":
+        change_config(directory, a_new_idea=1)
+    model = ["llada-8b", "-B", "path=nobody/no-such-model"] if mistake == "hub" else [str(directory)]
+    device = ["--device", "cuda" if mistake == "cuda" else "cpu"]
+    assert run_cli(["generate", "x", "--model", *model, *device, "-D", "max_new_tokens=4"]) == 2
+    error = capsys.readouterr().err
+    assert "next step:" in error
+    assert "Traceback" not in error
 
 
 def test_a_hub_id_without_network(monkeypatch: pytest.MonkeyPatch) -> None:
