@@ -102,7 +102,7 @@ def test_logits_equal_the_model_called_by_itself(kind: str, masked_lms: dict[str
 
 
 def test_a_directory_as_the_first_ones_were_published(masked_lms: dict[str, Path], tmp_path: Path) -> None:
-    """Words in vocab.txt, norms called gamma and beta, position ids stored as whole numbers, parts that are not needed."""
+    """Words in vocab.txt, norms called gamma and beta, position ids as whole numbers, parts that are not needed."""
     directory = tmp_path / "bert"
     directory.mkdir()
     for name in ("config.json", "model.safetensors"):
