@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from wmbench.bench.cost import count_cost
+from wmbench.bench.counting import count_cost
 from wmbench.bench.plan import resolve_runs
 from wmbench.config import load_config
 from wmbench.host import Host

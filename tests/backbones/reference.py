@@ -133,7 +133,7 @@ def _mixture(h: Tensor, mlp: str, config: Mapping[str, Any], w: Weights) -> Tens
         best_groups = sorted(range(groups), key=lambda g: -value[g])[: config["topk_group"]]
         allowed = [e for g in best_groups for e in range(g * size, (g + 1) * size)]
         chosen = sorted(allowed, key=lambda e: -biased[t, e].item())[: config["num_experts_per_tok"]]
-        total = sum(scores[t, e] for e in chosen)
+        total = sum(scores[t, e] for e in chosen) if len(chosen) > 1 else 1.0  # a single expert keeps its score
         for e in chosen:
             weight = config["routed_scaling_factor"] * scores[t, e] / total
             out[t] += weight * _expert(h[t : t + 1], f"{mlp}.experts.{e}", w)[0]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from tests.backbones.families import logits_of
 from wmbench.errors import ConfigError
@@ -99,9 +101,30 @@ def test_logits_equal_the_model_called_by_itself(kind: str, masked_lms: dict[str
         torch.testing.assert_close(found[:, allowed], expected[:, allowed], rtol=1e-5, atol=1e-5)
 
 
-def test_a_model_without_its_head_is_refused(masked_lms: dict[str, Path], tmp_path: Path) -> None:
-    import shutil
+def test_a_directory_as_the_first_ones_were_published(masked_lms: dict[str, Path], tmp_path: Path) -> None:
+    """Words in vocab.txt, norms called gamma and beta, position ids as whole numbers, parts that are not needed."""
+    directory = tmp_path / "bert"
+    directory.mkdir()
+    for name in ("config.json", "model.safetensors"):
+        shutil.copy(masked_lms["bert"] / name, directory)
+    (directory / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", ",", *WORDS]))
+    (directory / "tokenizer_config.json").write_text('{"do_lower_case": true}')
+    old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+    tensors = {
+        name.replace(ending, old.get(ending, ending)): tensor
+        for name, tensor in load_file(directory / "model.safetensors").items()
+        for ending in [".".join(name.split(".")[-2:])]
+    }
+    extra = {"bert.embeddings.position_ids": torch.arange(96)[None], "bert.pooler.dense.bias": torch.zeros(32)}
+    save_file({**tensors, **extra, "cls.seq_relationship.bias": torch.zeros(2)}, directory / "model.safetensors")
+    old_one, new_one = load(directory), load(masked_lms["bert"])
+    prompt = "the river rises."
+    assert old_one.codec.encode_prompt(prompt) == new_one.codec.encode_prompt(prompt)
+    rows = [Row(Sample("s", prompt), new_one.codec.encode_prompt(prompt), 9, new_one.mask_id, SampleRandom(0, "s"))]
+    assert torch.equal(logits_of(Engine(old_one), rows)[0], logits_of(Engine(new_one), rows)[0])
 
+
+def test_a_model_without_its_head_is_refused(masked_lms: dict[str, Path], tmp_path: Path) -> None:
     import transformers
 
     directory = Path(shutil.copytree(masked_lms["bert"], tmp_path / "bert"))

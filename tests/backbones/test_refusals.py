@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.backbones.families import KINDS, load
+from wmbench.cli.app import run_cli
 from wmbench.errors import ConfigError
 from wmbench.runtime.backbones.hf.directory import Checkpoint
 from wmbench.testing.checkpoints import make_checkpoint
@@ -58,9 +59,14 @@ def refused(kind: str, directory: Path, match: str, **settings: Any) -> ConfigEr
         ("dream", "rope_parameters", {"rope_type": "yarn", "rope_theta": 1e6}),
         ("dream", "head_dim", 32),
         ("llada2", "use_bias", True),
+        ("llada2", "use_qkv_bias", True),
+        ("llada2", "use_qk_norm", False),
+        ("llada2", "tie_word_embeddings", True),
+        ("dream", "tie_word_embeddings", True),
         ("llada2", "norm_head", True),
         ("llada2", "score_function", "softmax"),
-        ("llada2", "rotary_dim", 24),
+        ("llada2", "n_group", 3),
+        ("llada2", "topk_group", 5),
         ("llada2", "quantization_config", {"bits": 4}),
     ],
 )
@@ -93,6 +99,15 @@ def test_a_tensor_of_the_wrong_shape_is_named(copy: Callable[[str], Path]) -> No
     name = "model.layers.1.attention.query_key_value.weight"
     change_weights(directory, lambda tensors: tensors.update({name: tensors[name][:-24].clone()}))
     refused("llada2", directory, "wrong shape")
+
+
+def test_quantised_weights_are_refused(copy: Callable[[str], Path]) -> None:
+    directory = copy("llada")
+    name = "model.transformer.blocks.0.q_proj.weight"
+    change_weights(directory, lambda tensors: tensors.update({name: tensors[name].to(torch.int8)}))
+    assert "quantised" in str(refused("llada", directory, "int8").why)
+    change_weights(directory, lambda tensors: tensors.update({name: tensors[name].to(torch.float8_e4m3fn)}))
+    assert "quantised" in str(refused("llada", directory, "F8_E4M3").why)
 
 
 def test_a_missing_shard(tmp_path: Path) -> None:
@@ -131,7 +146,30 @@ def test_no_cuda(checkpoints: dict[str, Path]) -> None:
         pytest.skip("there is a GPU")
     for device in ("cuda", "cuda:1", "split"):
         refused("llada", checkpoints["llada"], "CUDA is not available", device=device)
-    refused("llada", checkpoints["llada"], "not a device", device="quantum")
+    for device in ("quantum", "meta"):
+        refused("llada", checkpoints["llada"], "not a device", device=device)
+
+
+@pytest.mark.parametrize("mistake", ["shard", "damage", "key", "cuda", "hub"])
+def test_the_command_line_ends_with_code_two_and_a_next_step(
+    mistake: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    directory = make_checkpoint("llada", tmp_path / "model", shards=2)
+    shard = directory / "model-00001-of-00002.safetensors"
+    if mistake == "shard":
+        shard.unlink()
+    elif mistake == "damage":
+        shard.write_bytes(shard.read_bytes()[:3000])
+    elif mistake == "key":
+        change_config(directory, a_new_idea=1)
+    model = ["llada-8b", "-B", "path=nobody/no-such-model"] if mistake == "hub" else [str(directory)]
+    device = ["--device", "cuda" if mistake == "cuda" else "cpu"]
+    assert run_cli(["generate", "x", "--model", *model, *device, "-D", "max_new_tokens=4"]) == 2
+    error = capsys.readouterr().err
+    assert "next step:" in error
+    assert "Traceback" not in error
 
 
 def test_a_hub_id_without_network(monkeypatch: pytest.MonkeyPatch) -> None:

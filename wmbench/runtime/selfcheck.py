@@ -63,15 +63,23 @@ def sizes(backbone: Backbone) -> Sizes | None:
 
 
 def sizes_of(model: torch.nn.Module) -> Sizes:
-    parameters = dict(model.named_parameters())
+    parameters = dict(model.named_parameters())  # a tied head is named once
     total = sum(p.numel() for p in parameters.values())
-    head = sum(p.numel() for name, p in parameters.items() if name.startswith("lm_head."))
+    embedding, head = (_table(model, f"get_{kind}_embeddings") for kind in ("input", "output"))
+    tables = {id(table): table.numel() for table in (embedding, head) if table is not None}
+    active = total - sum(tables.values())
     config: Any = getattr(model, "config", None)
-    active = total - head - sum(p.numel() for name, p in parameters.items() if "embed_tokens." in name)
     if (experts := getattr(config, "n_routed_experts", None)) is not None:
         in_experts = sum(p.numel() for name, p in parameters.items() if ".experts." in name)
         active -= in_experts * (experts - config.num_experts_per_tok) // experts
-    return Sizes(total, active, head, sum(p.nbytes for p in parameters.values()))
+    size = sum(p.nbytes for p in parameters.values())
+    return Sizes(total, active, 0 if head is None else head.numel(), size)
+
+
+def _table(model: torch.nn.Module, getter: str) -> Tensor | None:
+    """The embedding or the head of a model of transformers."""
+    found = getattr(model, getter, lambda: None)()
+    return None if found is None else found.weight
 
 
 def _row(backbone: Backbone, prompt: str, answer: int = _ANSWER) -> Row:

@@ -274,8 +274,8 @@ class Step:
 
     def _confidence(self, logits: Tensor, tokens: Tensor) -> np.ndarray:
         decoding = self.decoding
-        if decoding.tempered_confidence and decoding.temperature > 0:
-            probabilities = tempered(logits, decoding.temperature, decoding.top_k, decoding.top_p)
+        if decoding.tempered_confidence:  # greedy tokens are ranked by the filtered distribution, too
+            probabilities = tempered(logits, decoding.temperature or 1.0, decoding.top_k, decoding.top_p)
         else:
             probabilities = logits.double().softmax(-1)
         kind = decoding.positions if decoding.positions in ("margin", "entropy") else "probability"

@@ -210,8 +210,9 @@ def _llada2_shapes(config: Mapping[str, Any]) -> Shapes:
         shapes[f"{mlp}.gate.weight"] = (config["num_experts"], width)
         shapes[f"{mlp}.gate.expert_bias"] = (config["num_experts"],)
         small = config["moe_intermediate_size"]
-        for name in ("shared_experts", *(f"experts.{e}" for e in range(config["num_experts"]))):
-            shapes |= _feed_forward(f"{mlp}.{name}", width, small)
+        shapes |= _feed_forward(f"{mlp}.shared_experts", width, small * config["num_shared_experts"])
+        for e in range(config["num_experts"]):
+            shapes |= _feed_forward(f"{mlp}.experts.{e}", width, small)
     return shapes | {"model.norm.weight": (width,), "lm_head.weight": (rows, width)}
 
 

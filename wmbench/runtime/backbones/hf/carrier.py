@@ -43,10 +43,13 @@ def chosen_device(name: str) -> torch.device:
     """`auto`, `split` or a name of torch."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    unknown = ConfigError(f"{name!r} is not a device that is supported", hint="cpu, cuda, cuda:0, ..., split or auto")
     try:
         device = torch.device("cuda:0" if name == SPLIT else name)
     except RuntimeError as error:
-        raise ConfigError(f"{name!r} is not a device", hint="cpu, cuda, cuda:0, ..., split or auto") from error
+        raise unknown from error
+    if device.type not in ("cpu", "cuda"):  # draws need float64, which others do not have
+        raise unknown
     if device.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError(
             f"device {name!r} was asked for, but CUDA is not available",

@@ -45,7 +45,7 @@ class CheckpointCodec(TokenizerCodec):
         return frozenset(range(self.size)) - set(self._with_markers.get_vocab(with_added_tokens=True).values())
 
     def token_of(self, token_id: int) -> str:
-        return str(self._with_markers.id_to_token(token_id))
+        return self._with_markers.id_to_token(token_id) or "(no token)"
 
     def decode(self, ids: Sequence[int]) -> str:
         return super().decode([i for i in ids if i not in self.ids.every])

@@ -51,6 +51,19 @@ class Checkpoint:
         return read_json(path) if path.is_file() else {}
 
     @cached_property
+    def named_tokens(self) -> Mapping[str, Any]:
+        """Which token is bos_token, mask_token, ...: by tokenizer_config.json, else by the file of older versions."""
+        path = self.directory / "special_tokens_map.json"
+        stated = {name: value for name, value in self.tokenizer_config.items() if value is not None}
+        return {**(read_json(path) if path.is_file() else {}), **stated}
+
+    @cached_property
+    def logits(self) -> int:
+        """How many ids the model knows, by config.json; 0 where it does not say."""
+        found = self.config.get("embedding_size") or self.config.get("vocab_size")
+        return found if isinstance(found, int) else 0
+
+    @cached_property
     def chat_template(self) -> str | None:
         """The template that was shipped: a file of its own, or a field of tokenizer_config.json."""
         path = self.directory / "chat_template.jinja"

@@ -51,13 +51,13 @@ class ConfigKeys:
         """A positive whole number."""
         found = self.value(name, default)
         if isinstance(found, bool) or not isinstance(found, int) or found < 1:
-            raise self._refusal(name, found, "a positive whole number is needed")
+            raise self.refusal(name, found, "a positive whole number is needed")
         return found
 
     def number(self, name: str, default: Any = _REQUIRED) -> float:
         found = self.value(name, default)
         if isinstance(found, bool) or not isinstance(found, (int, float)):
-            raise self._refusal(name, found, "a number is needed")
+            raise self.refusal(name, found, "a number is needed")
         return float(found)
 
     def must_be(self, name: str, *covered: Any, default: Any) -> None:
@@ -66,7 +66,7 @@ class ConfigKeys:
         found = self._config.get(name, default)
         if not any(found == value and type(found) is type(value) for value in covered):
             shown = " or ".join(repr(value) for value in covered)
-            raise self._refusal(name, found, f"only {shown} is covered")
+            raise self.refusal(name, found, f"only {shown} is covered")
 
     def skip(self, *names: str) -> None:
         """Keys without influence on a forward in evaluation: dropout, initialisation, training."""
@@ -78,11 +78,11 @@ class ConfigKeys:
         theta = self.number("rope_theta", default)
         stated = self.value("rope_parameters", {})  # how transformers 5 writes the same
         if not isinstance(stated, dict) or stated.get("rope_type", "default") != "default":
-            raise self._refusal("rope_parameters", stated, "only plain rotary embeddings are covered")
+            raise self.refusal("rope_parameters", stated, "only plain rotary embeddings are covered")
         if unknown := set(stated) - {"rope_type", "rope_theta", "partial_rotary_factor"}:
-            raise self._refusal("rope_parameters", stated, f"{', '.join(sorted(unknown))} is not covered")
+            raise self.refusal("rope_parameters", stated, f"{', '.join(sorted(unknown))} is not covered")
         if stated.get("partial_rotary_factor", partial) != partial:
-            raise self._refusal("rope_parameters", stated, "it contradicts partial_rotary_factor")
+            raise self.refusal("rope_parameters", stated, "it contradicts partial_rotary_factor")
         return float(stated.get("rope_theta", theta))
 
     def finish(self) -> None:
@@ -95,7 +95,7 @@ class ConfigKeys:
                 hint="use the published config.json; a variant of the model needs an adapter of its own",
             )
 
-    def _refusal(self, name: str, found: Any, why: str) -> ConfigError:
+    def refusal(self, name: str, found: Any, why: str) -> ConfigError:
         return ConfigError(
             f"config.json: {name} = {found!r} is not covered",
             where=self._where,

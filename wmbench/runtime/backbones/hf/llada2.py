@@ -29,13 +29,18 @@ def settings(keys: ConfigKeys) -> dict[str, Any]:
     keys.skip("sliding_window", "max_window_layers")  # not read while use_sliding_window is false
     keys.skip("attention_dropout", "embedding_dropout", "output_dropout", "initializer_range", "output_router_logits")
     keys.skip("router_aux_loss_coef", "topk_method", "seq_aux")
+    # The published code rotates head_dim * partial_rotary_factor and sizes the shared experts by moe_intermediate_size;
+    # it reads neither of these two, and the shapes of the tensors are checked in any case.
+    keys.skip("rotary_dim", "moe_shared_expert_intermediate_size")
     width, heads = keys.size("hidden_size"), keys.size("num_attention_heads")
     head_width = keys.size("head_dim", width // heads)
     partial = keys.number("partial_rotary_factor", 0.5)
-    keys.must_be("rotary_dim", None, int(head_width * partial), default=None)
-    expert_width, shared = keys.size("moe_intermediate_size"), keys.size("num_shared_experts")
-    keys.must_be("moe_shared_expert_intermediate_size", None, expert_width, expert_width * shared, default=None)
-    chosen = keys.size("num_experts_per_tok")
+    experts, chosen = keys.size("num_experts"), keys.size("num_experts_per_tok")
+    groups, chosen_groups = keys.size("n_group", 8), keys.size("topk_group", 4)
+    if experts % groups or experts < 2 * groups:
+        raise keys.refusal("n_group", groups, f"{experts} experts do not make {groups} equal groups of two or more")
+    if chosen_groups > groups or chosen > chosen_groups * (experts // groups):
+        raise keys.refusal("topk_group", chosen_groups, f"{chosen} experts cannot be chosen from that many groups")
     return {
         "vocab_size": keys.size("vocab_size"),
         "hidden_size": width,
@@ -44,12 +49,12 @@ def settings(keys: ConfigKeys) -> dict[str, Any]:
         "num_key_value_heads": keys.size("num_key_value_heads"),
         "head_dim": head_width,
         "intermediate_size": keys.size("intermediate_size"),
-        "moe_intermediate_size": expert_width,
-        "n_routed_experts": keys.size("num_experts"),
-        "n_shared_experts": shared,
+        "moe_intermediate_size": keys.size("moe_intermediate_size"),
+        "n_routed_experts": experts,
+        "n_shared_experts": keys.size("num_shared_experts"),
         "num_experts_per_tok": chosen,
-        "n_group": keys.size("n_group", 8),
-        "topk_group": keys.size("topk_group", 4),
+        "n_group": groups,
+        "topk_group": chosen_groups,
         "routed_scaling_factor": keys.number("routed_scaling_factor", 2.5),
         "norm_topk_prob": chosen > 1,  # the published router leaves the weight of a single expert as it is
         "first_k_dense_replace": int(keys.number("first_k_dense_replace", 0)),

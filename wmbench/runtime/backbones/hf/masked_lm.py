@@ -104,6 +104,7 @@ class MaskedLmBackbone:
 def _load(checkpoint: Checkpoint, dtype: torch.dtype) -> Any:
     transformers = import_transformers()
     transformers.utils.logging.disable_progress_bar()
+    transformers.utils.logging.set_verbosity_error()  # what is missing or left over is judged below
     try:
         model, report = transformers.AutoModelForMaskedLM.from_pretrained(
             str(checkpoint.directory),

@@ -27,7 +27,7 @@ def shipped_layout(checkpoint: Checkpoint) -> str:
         raise ConfigError("shipped templates need the package jinja2", hint="pip install 'wmbench[hf]'") from error
     environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
     environment.globals["raise_exception"] = _refuse
-    names = {name: _content(checkpoint.tokenizer_config.get(name)) for name in ("bos_token", "eos_token", "pad_token")}
+    names = {name: _content(checkpoint.named_tokens.get(name)) for name in ("bos_token", "eos_token", "pad_token")}
     try:
         text = environment.from_string(template).render(
             messages=[{"role": "user", "content": _STAND_IN}], add_generation_prompt=True, tools=None, **names

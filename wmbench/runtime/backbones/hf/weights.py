@@ -21,7 +21,10 @@ from wmbench.errors import ConfigError
 from wmbench.runtime.backbones.hf.directory import read_json
 from wmbench.runtime.backbones.hf.family import Piece
 
-_DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+_FLOATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+_WHOLE = {"I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8}
+_DTYPES = {**_FLOATS, **_WHOLE, "BOOL": torch.bool}
+"""Whole numbers are known (RoBERTa stores its position ids), but never become a parameter."""
 _SINGLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
 _LARGEST_HEADER = 100_000_000
 _SAMPLED = 4096
@@ -111,13 +114,8 @@ def _header(path: Path) -> dict[str, StoredTensor]:
             dtype, shape, (begin, end) = entry["dtype"], tuple(map(int, entry["shape"])), entry["data_offsets"]
             tensor = StoredTensor(path, _DTYPES[dtype], shape, 8 + length + int(begin))
         except KeyError as error:
-            if error.args and entry.get("dtype") not in _DTYPES:
-                raise ConfigError(
-                    f"tensor {name!r} is stored as {entry.get('dtype')!r}",
-                    where=str(path),
-                    why=f"read are {', '.join(_DTYPES)}; quantised checkpoints are not",
-                    hint="use the checkpoint as published",
-                ) from error
+            if entry.get("dtype") not in _DTYPES:
+                raise _quantised(name, path, entry.get("dtype")) from error
             raise damaged(f"the entry of {name!r} is incomplete") from error
         except (TypeError, ValueError) as error:
             raise damaged(f"the entry of {name!r} is malformed") from error
@@ -127,6 +125,15 @@ def _header(path: Path) -> dict[str, StoredTensor]:
     if not found:
         raise damaged("it holds no tensor")
     return found
+
+
+def _quantised(name: str, path: Path, dtype: object) -> ConfigError:
+    return ConfigError(
+        f"tensor {name!r} is stored as {dtype}",
+        where=str(path),
+        why=f"read are {', '.join(_FLOATS)}; quantised checkpoints are not",
+        hint="use the checkpoint as published",
+    )
 
 
 def stream(
@@ -171,6 +178,8 @@ def _check_names(stored: Mapping[str, StoredTensor], places: Mapping[str, object
 
 def _fill(file: BinaryIO, name: str, stored: StoredTensor, piece: Piece, parameter: Tensor) -> int:
     """Read a piece into its place; returns how many values it has."""
+    if not stored.dtype.is_floating_point:
+        raise _quantised(name, stored.file, stored.dtype)
     first, end = piece.rows or (0, stored.shape[0] if stored.shape else 1)
     shape = (end - first, *stored.shape[1:]) if stored.shape else ()
     part = parameter[piece.at] if piece.at else parameter
