@@ -61,12 +61,16 @@ class SchemeContract(ScoringContract):
             assert undocumented_settings(config) == [], "every setting has a description"
             assert self._named_settings() <= set(config.model_fields), "a setting that is named does not exist"
         assert not self.info.decoding_only & self.info.detection_only, "a setting cannot be both"
+        features = self.info.feature_settings or frozenset()
+        assert not self.info.decoding_only & features, "features do not depend on a setting of decoding only"
+        assert not self.info.feature_family or features, "a family of features names the settings they depend on"
 
     def _named_settings(self) -> frozenset[str]:
         """Settings of the scheme that its description speaks of."""
         axes = {name for sweep in self.info.sweeps.values() for axis in sweep for name in axis.split(",")}
         swept = frozenset(name for name in axes if not name.startswith("decoding."))
-        return self.info.decoding_only | self.info.detection_only | self.info.approximate | swept
+        features = self.info.feature_settings or frozenset()
+        return self.info.decoding_only | self.info.detection_only | features | self.info.approximate | swept
 
     # --- generation --------------------------------------------------------------------------------------------
 
