@@ -36,8 +36,14 @@ _LAB: Final[Settings] = {
 }
 PRESETS: Final[dict[str, Settings]] = {
     "quick": {"samples": 8, "attacks": ["few"], "calibration_texts": 2700, "heldout_texts": 1000},
-    "lab-mid": {**_LAB, "samples": 100, "calibration_texts": 6000, "heldout_texts": 4000},
-    "lab-full": {**_LAB, "samples": 300, "calibration_texts": 30_000, "heldout_texts": 10_000},
+    "lab-mid": {**_LAB, "samples": 100, "calibration_texts": 6000, "heldout_texts": 4000, "attacked_nulls": 200},
+    "lab-full": {
+        **_LAB,
+        "samples": 300,
+        "calibration_texts": 30_000,
+        "heldout_texts": 10_000,
+        "attacked_nulls": 1000,
+    },
     "paper": {
         "schemes": _COMPARED,
         "backbones": ["llada-8b", "llada-1.5", "llada2.0-mini", "dream-7b"],
