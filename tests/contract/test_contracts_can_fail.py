@@ -11,7 +11,8 @@ from broken_parts import BROKEN_ATTACKS, BROKEN_BACKBONES, BROKEN_ENCODERS
 from toy_schemes import toy_info
 
 from wmbench.errors import WmbenchError
-from wmbench.runtime.engine import Engine, HiddenView, Request
+from wmbench.runtime.engine import Engine
+from wmbench.runtime.views import HiddenView, Request
 from wmbench.testing import AttackContract, BackboneContract, EncoderContract, SchemeContract, tiny_backbone
 from wmbench.types import Encoder
 

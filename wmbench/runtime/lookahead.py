@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from wmbench.runtime.backbone import Prefix
-from wmbench.runtime.engine import Engine, HiddenView, Request
+from wmbench.runtime.engine import Engine
 from wmbench.runtime.row import Row
 from wmbench.runtime.sampling import draw_tokens
+from wmbench.runtime.views import HiddenView, Request
 from wmbench.types import IntArray
 
 Window = tuple[int, int]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from wmbench.runtime.backbone import Prefix, Surroundings
-    from wmbench.runtime.engine import HiddenView
+    from wmbench.runtime.views import HiddenView
 
 
 class Row:

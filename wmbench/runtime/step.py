@@ -17,13 +17,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from wmbench.runtime.engine import Engine, HiddenView
+from wmbench.runtime.engine import Engine
 from wmbench.runtime.lookahead import Edit, Lookahead, Window
 from wmbench.runtime.row import Row
 from wmbench.runtime.sampling import confidence, draw_tokens, tempered
 from wmbench.runtime.schedule import Plan, Schedule, first_by_draw, make_schedule
 from wmbench.runtime.settings import Decoding
 from wmbench.runtime.soundness import check_commit, check_edit, check_logits, check_windows, refuse
+from wmbench.runtime.views import HiddenView
 from wmbench.types import Commit, IntArray
 
 Decide = Callable[["Step"], Commit]

@@ -18,7 +18,7 @@ HELD_OUT_SEEDS = range(2_000_000_000, 2_100_000_000)
 # Longer than the answer window, so that every training answer fills it: the lab has no end-of-text inside an answer.
 DOCUMENT_WORDS = 275
 # A writer with favourite words and frames: the whole language has more frames than so small a model learns in an hour.
-HABIT = 3.0
+HABIT = 6.0
 
 
 @dataclass(frozen=True, slots=True)
