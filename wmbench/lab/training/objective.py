@@ -59,9 +59,8 @@ class TrainingBatch:
 
 
 def noise_levels(count: int, rng: np.random.Generator) -> np.ndarray:
-    """Mask ratios stratified over (0, 1): every batch sees easy and hard blocks in the same proportion. Low ratios
-    come more often: they have few masks to learn from, and decoding visits all ratios alike."""
-    return rng.permutation((np.arange(count) + rng.random(count)) / count) ** 1.5
+    """Mask ratios stratified over (0, 1): every batch sees easy and hard blocks in the same proportion."""
+    return rng.permutation((np.arange(count) + rng.random(count)) / count)
 
 
 def build_batch(
