@@ -88,7 +88,7 @@ def _strength(document: Document) -> Chart:
     )
     up = alt.Y("estimate:Q", title="rate", scale=SHARE, axis=alt.Axis(format="%"))
     without = base.mark_rule(strokeDash=[2, 4], opacity=0.6).encode(
-        y=alt.Y("mean(before):Q", title="rate"), x=alt.XValue(0), x2=alt.X2Value("width")
+        y=alt.Y("mean(before):Q", title="rate"), x=alt.value(0), x2=alt.value("width")
     )
     spread = base.mark_rule(opacity=0.55).encode(y=alt.Y("low:Q", title="rate"), y2="high:Q")
     line = base.mark_line(strokeWidth=2).encode(y=up)
