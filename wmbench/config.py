@@ -36,8 +36,14 @@ _LAB: Final[Settings] = {
 }
 PRESETS: Final[dict[str, Settings]] = {
     "quick": {"samples": 8, "attacks": ["few"], "calibration_texts": 2700, "heldout_texts": 1000},
-    "lab-mid": {**_LAB, "samples": 100, "calibration_texts": 6000, "heldout_texts": 4000},
-    "lab-full": {**_LAB, "samples": 300, "calibration_texts": 30_000, "heldout_texts": 10_000},
+    "lab-mid": {**_LAB, "samples": 100, "calibration_texts": 6000, "heldout_texts": 4000, "attacked_nulls": 200},
+    "lab-full": {
+        **_LAB,
+        "samples": 300,
+        "calibration_texts": 30_000,
+        "heldout_texts": 10_000,
+        "attacked_nulls": 1000,
+    },
     "paper": {
         "schemes": _COMPARED,
         "backbones": ["llada-8b", "llada-1.5", "llada2.0-mini", "dream-7b"],
@@ -60,7 +66,9 @@ CHAIN = "|"
 """Between attacks that work on each other's results."""
 
 
-HOW_NOT_WHAT: Final = frozenset({"batch_size", "failure_limit", "output", "retry_failed", "workers"})
+LIMITS: Final = ("max_calls", "max_cost")
+"""Budgets of a command: every attack that has such a setting gets them."""
+HOW_NOT_WHAT: Final = frozenset({"batch_size", "failure_limit", "output", "retry_failed", "workers", *LIMITS})
 """Fields that say how to work, not what to compute: they are in no hash and in no result."""
 
 
@@ -134,6 +142,8 @@ class RunConfig(BaseModel):
     failure_limit: float = Field(0.05, ge=0, le=1, description="Share of failed items above which the exit code is 1.")
     workers: int = Field(1, ge=1, description="Processes that share the work; changes speed, never a result.")
     retry_failed: bool = Field(False, description="Attack again what an attack failed on before.")
+    max_calls: int | None = Field(None, ge=0, description="Calls that all LLM attacks of the command may make.")
+    max_cost: float | None = Field(None, ge=0, description="What they may spend; they need their prices, too.")
     output: Path = Field(Path("runs"), description="Folder that holds the run folders.")
 
     _said: frozenset[str] = PrivateAttr(default=frozenset())
@@ -148,6 +158,11 @@ class RunConfig(BaseModel):
     def passed(self) -> Settings:
         """What the user asked for himself, in a file or on the command line."""
         return self.model_dump(mode="json", include=set(self._said - HOW_NOT_WHAT))
+
+    @property
+    def limits(self) -> Settings:
+        """The budgets that are set."""
+        return self.model_dump(include=set(LIMITS), exclude_none=True)
 
     @property
     def defaulted(self) -> Settings:

@@ -43,3 +43,9 @@ BLOCK_SEMANTIC_SETTINGS: Final[Published] = on((*LLADA, *LLADA2), ENCODER, block
 temperature of their own, so that clean texts to compare with are those of the other schemes."""
 SCAN_SETTINGS: Final = frozenset({"detector", "scan_sizes", "scan_rule", "units", "reference_tokens"})
 """Settings of `wmbench.semantics.scan_config.ScanConfig` that concern the detector only."""
+UNIT_EMBEDDINGS: Final = "unit embeddings"
+"""What `wmbench.semantics.scan.unit_features` computes: the feature family of all semantic schemes."""
+UNIT_EMBEDDING_SETTINGS: Final = frozenset(
+    {"encoder", "dimension", "unit_size", "detector", "scan_sizes", "units", "reference_tokens"}
+)
+"""What they depend on: neither on how texts are marked, nor on how units are scored."""

@@ -57,6 +57,11 @@ class SchemeInfo(Registered):
     """Settings that decide how texts are made and nothing else: all values share null features and calibrations."""
     detection_only: frozenset[str] = frozenset()
     """Settings that decide how texts are scored and nothing else: changing them decodes nothing again."""
+    feature_settings: frozenset[str] | None = None
+    """Settings that the hook `features` looks at; None: all but `decoding_only`."""
+    feature_family: str = ""
+    """Schemes that make the same features of these settings, by the same code of wmbench, name them alike and share
+    them."""
     approximate: frozenset[str] = frozenset()
     """Settings that trade exactness for speed when they are on (not None, False or 0); run.json names them."""
     sweeps: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)

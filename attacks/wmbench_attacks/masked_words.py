@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from wmbench.errors import ConfigError
@@ -115,6 +116,12 @@ class HuggingFaceWords:
     def _encode(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
         return ids
+
+
+@lru_cache(maxsize=1)
+def load_words(source: str, context: int) -> HuggingFaceWords:
+    """The last one stays loaded, for all strengths of a curve and all batches of a worker."""
+    return HuggingFaceWords(source, context)
 
 
 def trimmed(left: list[int], right: list[int], room: int) -> tuple[list[int], list[int]]:

@@ -19,6 +19,7 @@ from wmbench_attacks.pieces import Pieces
 from wmbench_attacks.plans import Band, Mode
 from wmbench_attacks.sentences import sentences_of
 
+_SETTINGS = "Settings of these attacks, such as {model: NAME, base_url: ADDRESS}."
 _TOLERANCE = "Share of the sentences that may stay because no rewriter can change them; above it the text fails."
 
 
@@ -29,6 +30,7 @@ class NonUniformConfig(BaseModel):
 
     compress: str = Field("lab-compress", description="Attack that makes a sentence shorter.")
     expand: str = Field("lab-expand", description="Attack that makes a sentence longer.")
+    settings: dict[str, Any] = Field(default_factory=dict, description=_SETTINGS)
     tolerance: float = Field(0.25, ge=0, le=1, description=_TOLERANCE)
 
     @property
@@ -51,6 +53,7 @@ class RegionsConfig(BaseModel):
         "lab-compress",
         description="Attack that makes a passage shorter; it needs the settings `shortest` and `longest`.",
     )
+    settings: dict[str, Any] = Field(default_factory=dict, description=_SETTINGS)
     attempts: int = Field(3, ge=1, description="Tries to meet a band; the closest result counts.")
     tolerance: float = Field(0.25, ge=0, le=1, description=_TOLERANCE)
 
@@ -99,7 +102,7 @@ class NonUniform:
         found: dict[tuple[int, int], str] = {}
         for mode, rewriter in (("compress", self.config.compress), ("expand", self.config.expand)):
             places = [at for at in modes if modes[at] == mode]
-            results = _rewrite(rewriter, {}, [inputs[at] for at in places], context)
+            results = _rewrite(rewriter, self.config.settings, [inputs[at] for at in places], context)
             found |= {at: text for at, text in zip(places, results, strict=True) if text is not None}
         return found
 
@@ -175,7 +178,7 @@ class Regions:
         for attempt in range(self.config.attempts):
             for band in plans.BANDS:
                 open_ones = [p for group in passages for p in group if p.band == band and _is_open(p, found)]
-                settings = {"shortest": band[0], "longest": band[1]}
+                settings = {**self.config.settings, "shortest": band[0], "longest": band[1]}
                 inputs = [replace(p.item, id=f"{p.item.id}/try {attempt}") for p in open_ones]
                 for passage, text in zip(
                     open_ones, _rewrite(self.config.compress, settings, inputs, context), strict=True

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from wmbench.runtime.infill import Canvas
 
 
+_ROWS_AT_ONCE = 16
+"""Texts refilled side by side: as many as the benchmark hands over at once."""
+
+
 class RemaskConfig(BaseModel):
     """Settings of `remask`."""
 
@@ -84,6 +88,7 @@ class Remask:
                 temperature=self.config.temperature,
                 positions=self.config.positions,
                 tokens_per_step=self.config.tokens_per_step,
+                batch_size=_ROWS_AT_ONCE,
             )
         )
         for job in jobs:

@@ -11,7 +11,7 @@ from wmbench import hookimpl
 from wmbench.errors import ConfigError
 from wmbench.types import AttackContext, Attacked, AttackInput
 from wmbench_attacks.checkpoints import require_checkpoint
-from wmbench_attacks.masked_words import BackboneWords, Gap, HuggingFaceWords, MaskedWords
+from wmbench_attacks.masked_words import BackboneWords, Gap, MaskedWords, load_words
 from wmbench_attacks.pieces import Pieces, random_for, share_of, unchanged, words_of
 
 HUGGING_FACE = "hf:"
@@ -46,7 +46,6 @@ class Substitute:
         self.config = config or SubstituteConfig()
         if self.config.model.startswith(HUGGING_FACE):
             require_checkpoint(self.config.model.removeprefix(HUGGING_FACE))
-        self._loaded: HuggingFaceWords | None = None
 
     @hookimpl
     def attack(self, texts: Sequence[AttackInput], context: AttackContext) -> list[Attacked]:
@@ -56,8 +55,7 @@ class Substitute:
     def _model(self, context: AttackContext) -> MaskedWords:
         name = self.config.model
         if name.startswith(HUGGING_FACE):
-            self._loaded = self._loaded or HuggingFaceWords(name.removeprefix(HUGGING_FACE), self.config.context)
-            return self._loaded
+            return load_words(name.removeprefix(HUGGING_FACE), self.config.context)
         if context.load_backbone is None:
             raise ConfigError("there is no backbone to load here", hint="name a model: -A substitute.model=hf:<path>")
         return BackboneWords(context.load_backbone(name), self.config.context)

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from tests.attacks.helpers import info
 from tests.pipeline.helpers import KEY, PLUGIN, metrics, run
 from tests.store.helpers import resolve
 from wmbench.cli import main
 from wmbench.config import Overrides
 from wmbench.errors import ConfigError
+from wmbench.report.gather import gather
 
 
 @pytest.fixture(autouse=True)
@@ -101,6 +103,32 @@ def test_a_run_with_chains_and_a_grid(tmp_path: Path) -> None:
     }
     assert words["delete-0.1"] > words["delete"]
     assert run(tmp_path, attacks=chosen).already_complete
+
+
+def test_strength_curves_and_false_positives_go_from_the_command_to_the_report(tmp_path: Path) -> None:
+    names = ("delete", "swap", "substitute", "remask", "copy-paste", "crop")
+    grids = {f"{name}: {info(name).strength}": list(info(name).grid) for name in names}
+    run(tmp_path, attacks=[f"{name}:grid" for name in names], samples=2, attacked_nulls=3)
+    (report,) = gather([tmp_path], texts=0).measured
+    found: dict[str | None, list[float | None]] = {}
+    for cell in report.cells:
+        found.setdefault(cell.curve, []).append(cell.strength)
+    assert found == {None: [None], **grids}
+    attacks = [cell.attack for cell in report.cells][1:]
+    assert [after.attack for _, after in report.attacked_families] == attacks
+
+
+def test_other_settings_make_another_curve() -> None:
+    def curve(*chosen: Any) -> str:
+        (found,) = {chain.describe()["curve"] for chain in resolve({"attacks": list(chosen)}).attacks}
+        return str(found)
+
+    assert curve("delete:grid") == curve("delete") == "delete: ratio"
+    assert curve("swap|crop:grid") == "swap+crop: share"
+    assert curve("identity") == "None"
+    ends = {"side": "end"}
+    by_end = curve({"name": "crop:grid", "params": ends})
+    assert by_end == curve({"name": "crop", "params": ends}) != curve("crop:grid")
 
 
 def test_a_step_that_fails_fails_the_chain_and_says_which(tmp_path: Path) -> None:

@@ -65,6 +65,31 @@ def test_a_failed_text_is_recorded_as_failed(
     assert "(1 failed)" in capsys.readouterr().out
 
 
+def test_the_budget_of_the_command_is_kept_and_extended(
+    command: list[str], endpoint: Endpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "--max-calls", "2"]) == 1
+    assert "max_calls = 2" in capsys.readouterr().err
+    assert len(endpoint.prompts) == 2
+    assert main([*command, "--max-cost", "1"]) == 2
+    assert "max_cost needs price_in and price_out" in capsys.readouterr().err
+    assert main([*command, "--max-calls", "1000"]) == 0  # a budget is no part of the results: the same folder goes on
+    assert len(endpoint.answered) == len(set(endpoint.answered)) == len({r["text"] for r in attacked(tmp_path)})
+
+
+def test_the_budget_holds_for_attacks_inside_of_attacks(
+    llm: dict[str, Any], endpoint: Endpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = ["run", "--scheme", "none", "--backbone", "tiny", "--dataset", "toy", "--samples", "5"]
+    inner = ["-A", "compress=llm-rewrite", "-A", "expand=llm-expand", "-A", f"settings={json.dumps(llm)}"]
+    command = [*run, "-D", "max_new_tokens=8", "--attack", "nonuniform-alternating", *inner]
+    assert main([*command, "--max-calls", "3"]) == 1
+    assert len(endpoint.prompts) == 3
+    assert main(command) == 0
+    assert all(record["text"] for record in attacked(tmp_path))
+
+
 def test_the_key_is_seen_nowhere(
     command: list[str],
     endpoint: Endpoint,

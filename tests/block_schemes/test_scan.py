@@ -5,9 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from wmbench.bench.build import Builder
+from wmbench.bench.detector import Detector
+from wmbench.bench.plan import resolve_runs
+from wmbench.config import load_config
 from wmbench.errors import ConfigError
+from wmbench.host import Host
 from wmbench.semantics.scan import UnitTable, mean_views
 from wmbench.semantics.scan_config import ScanConfig
+from wmbench.testing.toys import tiny_backbone
 from wmbench.types import Features, TextContext
 
 SIZES = ScanConfig(scan_sizes=(2, 3))
@@ -62,3 +68,18 @@ def test_reference_units_are_the_first_ones() -> None:
 def test_features_of_other_sizes_are_refused() -> None:
     with pytest.raises(ConfigError, match="not made with the present settings"):
         UnitTable(FEATURES, ScanConfig(scan_sizes=(2, 4, 5)))
+
+
+def test_semantic_schemes_share_embeddings_whatever_they_do_with_them() -> None:
+    def identity(name: str, **params: object) -> object:
+        config = load_config(options={"schemes": [{"name": name, "params": params}], "backbone": "tiny", "attacks": []})
+        (plan,) = resolve_runs(config, host)
+        return Detector(plan, builder, tiny_backbone().codec).features_identity
+
+    host = Host.discover()
+    builder = Builder(host)
+    first = identity("denmark")
+    assert identity("denmark", candidates=4, channels=1, scan_rule="min_p", prf="official") == first
+    assert all(identity(name) == first for name in ("block_best_of_k", "pmark", "semstamp"))
+    assert identity("denmark", scan_sizes="20..30") != first
+    assert identity("pmark", units="reference") != first

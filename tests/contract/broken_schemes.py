@@ -172,6 +172,19 @@ class LikesTheModel(Bias):
         return Views(views.names, views.scores + 100 * np.array(repeats)[:, None])
 
 
+class HalfOfTheMarkIsPublic(Bias):
+    """The lower half of the vocabulary counts as green under every key, and is favoured."""
+
+    def green(self, step: Step) -> np.ndarray:
+        return super().green(step) | (np.arange(step.engine.backbone.vocab_size) < self.size // 2)
+
+    @hookimpl
+    def score(self, features: Features, key: SecretKey | None, context: TextContext) -> Views:
+        low = [np.mean(features.of(i) < self.size // 2) if features.lengths[i] else 0.5 for i in range(len(features))]
+        views = super().score(features, key, context)
+        return Views(views.names, views.scores + 20 * np.array(low)[:, None])
+
+
 class PValueOfZero(Bias):
     @hookimpl
     def detect(self, views: Views, context: TextContext) -> list[Verdict]:

@@ -25,12 +25,6 @@ class GreenConfig(BaseModel):
     delta: float = 4.0
 
 
-class DeclaredConfig(GreenConfig):
-    @property
-    def feature_settings(self):
-        return {}
-
-
 class TunedConfig(GreenConfig):
     view_count: int = 1
 
@@ -141,7 +135,7 @@ def register_schemes():
         SchemeInfo("wide", "test", f"{ME}:Wide", config, alg_id="test.wide.1"),
         SchemeInfo("broken", "test", f"{ME}:Broken", config, alg_id="test.broken.1"),
         SchemeInfo("own", "test", f"{ME}:OwnFeatures", config, alg_id="test.own.1"),
-        SchemeInfo("declared", "test", f"{ME}:OwnFeatures", f"{ME}:DeclaredConfig", alg_id="test.declared.1"),
+        SchemeInfo("declared", "test", f"{ME}:OwnFeatures", config, "test.declared.1", feature_settings=frozenset()),
         SchemeInfo(
             "tuned",
             "test",

@@ -30,7 +30,7 @@ def test_null_features_and_scores_are_computed_once_for_all_data_sets(tmp_path: 
     assert after["score"] - before["score"] == 2 * 4 + 4 * 2 + probes
 
 
-def test_settings_of_marking_share_features_when_the_config_says_so(tmp_path: Path) -> None:
+def test_settings_of_marking_share_features_when_the_scheme_says_so(tmp_path: Path) -> None:
     for delta in (1.0, 2.0):
         run(tmp_path, schemes=[{"name": "declared", "params": {"delta": delta}}], attacks=[])
         run(tmp_path, schemes=[{"name": "own", "params": {"delta": delta}}], attacks=[])

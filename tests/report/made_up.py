@@ -17,7 +17,12 @@ from wmbench.types import Features
 
 SCHEMES = {"denmark": 5.0, "dlm-kgw": 4.4, "dgmark": 4.8, "patternmark": 4.6, "umr": 4.7}
 """How far marked texts stand out, in standard deviations of the null texts."""
-ATTACKS = {"unattacked": 1.0, "lab-rewrite": 0.55, "lab-compress": 0.7, "lab-expand": 0.4, "lab-document": 0.5}
+STRENGTHS = {"delete-0.1": 0.1, "delete": 0.3, "delete-0.5": 0.5}
+ATTACKS = {
+    **{"unattacked": 1.0, "lab-rewrite": 0.55, "lab-compress": 0.7, "lab-expand": 0.4, "lab-document": 0.5},
+    **{attack: 1.0 - strength for attack, strength in STRENGTHS.items()},
+    "crop": 0.8,
+}
 """What is left of that under attack."""
 PROMPTS = 60
 HOSTILE = '<script>document.title = "owned"</script><img src=x onerror="alert(1)">" onmouseover=\'alert(2)\' &amp; ]]>'
@@ -119,7 +124,10 @@ def _write_run_file(run: Path, scheme: str, key_use: str, nulls: dict[str, Any] 
                  "backbone": {"name": "mini", "settings": {}}},
         "versions": {"python": "3.11.7", "wmbench": "0.1.0"}, "platform": {"system": "Linux"}, "filters": {},
         "fingerprints": {"backbone": "b", "codec": "c", "prompts": dataset}, "nulls": [nulls] if nulls else [],
-        "dropped": {},
+        "dropped": {}, "attacks": {
+            **{attack: {"curve": "delete: ratio", "strength": value} for attack, value in STRENGTHS.items()},
+            "crop": {"curve": "crop: share", "strength": 0.3}, "lab-rewrite": {"curve": None, "strength": None},
+        },
     }  # fmt: skip
     (run / "run.json").write_bytes(pretty_json(document))
 

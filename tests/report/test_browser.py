@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.report.browser import Page, browser, chromium
-from tests.report.made_up import ATTACKS, HOSTILE, SCHEMES
+from tests.report.made_up import ATTACKS, HOSTILE, SCHEMES, STRENGTHS
 from wmbench.report.document import Document
 from wmbench.report.page import has_chart_library, html_page
 
@@ -45,10 +45,17 @@ def test_charts_are_drawn_and_nothing_is_complained_about(page: Page) -> None:
     drawn = page.value(
         "[...document.querySelectorAll('[data-chart] svg')].map(svg => svg.querySelectorAll('path').length)"
     )
-    assert len(drawn) == 6
+    assert len(drawn) == 7
     assert all(count > 5 for count in drawn)
     assert page.value("document.title").endswith("wmbench")  # the hostile text did not change it
     assert page.problems == []
+
+
+def test_a_strength_curve_has_a_dot_for_every_scheme_and_strength(page: Page) -> None:
+    chart = "document.querySelector('[data-chart=strength] svg')"
+    dots = f"{chart}.querySelectorAll('.mark-symbol.role-mark path').length"
+    assert page.value(dots) == len(SCHEMES) * len(STRENGTHS)
+    assert page.value(f"{chart}.querySelectorAll('.mark-line path').length") == len(SCHEMES)
 
 
 def test_sorting(page: Page) -> None:

@@ -83,7 +83,7 @@ def test_without_a_key_the_texts_are_plain_and_it_says_why(runs: Path) -> None:
 
     run = gather([runs], texts=1, host=Host.discover()).measured[0]
     assert "calibration" in run.no_evidence
-    assert [len(passage.pieces) for passage in run.examples[0].passages] == [1] * 6
+    assert [len(passage.pieces) for passage in run.examples[0].passages] == [1] * (1 + len(ATTACKS))
 
 
 def test_json_follows_the_published_schema(document: Document) -> None:

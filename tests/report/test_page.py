@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from tests.report.made_up import ATTACKS, BIDI, HOSTILE, SCHEMES
+from tests.report.made_up import ATTACKS, BIDI, HOSTILE, SCHEMES, STRENGTHS
 from wmbench.report import page as page_module
 from wmbench.report import render
 from wmbench.report.document import Document, Passage, Piece
@@ -97,6 +97,39 @@ def test_the_table_shows_every_cell_with_its_interval(html: str, document: Docum
         assert f'data-scheme="{scheme}"' in body
 
 
+def test_false_positives_before_and_after_each_attack(html: str, document: Document) -> None:
+    table = html[html.index('id="fpr"') : html.index('id="charts"')]
+    assert table.count("<tr>") == 1 + len(SCHEMES)  # one attack on one family
+    (before, after), *others = document.measured[0].attacked_families
+    assert (before.family, before.attack, after.family, after.attack, others) == ("lab", None, "lab", "lab-rewrite", [])
+    assert f"{before.n} → {after.n}" in table
+    rates = [before.fpr["0.01"], after.fpr["0.01"]]
+    shown = [
+        f"<b>{100 * r.estimate:.2f}</b> <small>[{100 * r.low:.2f}, {100 * r.high:.2f}]</small>" for r in rates if r
+    ]
+    assert " → ".join(shown) in table
+    spared = [run.model_copy(update={"families": run.families[:2]}) for run in document.runs]
+    assert 'id="fpr"' not in html_page(document.model_copy(update={"runs": spared}))
+
+
+def test_strength_curves(document: Document) -> None:
+    from wmbench.report.charts import charts
+
+    chart = next(chart for chart in charts(document) if chart.name == "strength")
+    assert chart.spec is not None
+    (rows,) = chart.spec["datasets"].values()
+    found = {(row["scheme"], row["curve"], row["strength"]) for row in rows}
+    assert found == {(scheme, "delete: ratio", s) for scheme in SCHEMES for s in STRENGTHS.values()}  # crop has but one
+    cell = document.measured[0].cell("delete-0.5")
+    row = next(r for r in rows if (r["scheme"], r["strength"], r["metric"]) == ("denmark", 0.5, "TPR at 5% FPR"))
+    assert cell is not None
+    assert row["estimate"] == cell.tpr["0.05"].threshold.estimate  # type: ignore[union-attr]
+    flat = [run.model_copy(update={"cells": [c for c in run.cells if c.curve is None]}) for run in document.runs]
+    left = next(c for c in charts(document.model_copy(update={"runs": flat})) if c.name == "strength")
+    assert left.spec is None
+    assert "delete:grid" in left.caption
+
+
 def test_paper_and_out_of_reach_are_shown(document: Document) -> None:
     run = document.measured[0]
     cell = run.cells[0]
@@ -158,6 +191,8 @@ def test_csv_has_one_line_per_cell(document: Document) -> None:
     assert rate is not None
     assert float(rows[1]["tpr_0.05_split_low"]) == rate.low
     assert rows[1]["tpr_0.05_paper"] == ""
+    assert [row["strength"] for row in rows if row["scheme"] == "umr"][-2:] == ["0.5", "0.3"]
+    assert [row["fpr_n"] for row in rows if row["scheme"] == "umr"][:3] == ["1000", "1000", ""]
 
 
 def test_latex_has_the_papers_layout(document: Document) -> None:

@@ -31,7 +31,7 @@ def attack_batch(
 ) -> AttackBatch:
     """An attack with its settings as a function of texts; `backbone` is the run's own."""
     attacker = Attacker(attack, builder, observers)
-    context = AttackServices(builder, backbone).context(seed, codec)
+    context = AttackServices(builder, backbone, attack.limits).context(seed, codec)
     return lambda batch: attacker(batch, context)
 
 

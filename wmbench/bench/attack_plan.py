@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel
 
 from wmbench.bench.resolved import Resolved, settings_of, slug, spec_hash
 from wmbench.config import ALL, CHAIN, FEW, LOCAL, Choice, Settings
 from wmbench.errors import ConfigError
-from wmbench.host import Host, PluginRecord
+from wmbench.host import Entry, Host, PluginRecord, load_attribute
 from wmbench.types import AttackInfo
 
+NO_LIMITS: Final[Mapping[str, Any]] = {}
 GRID = "grid"
 """In place of a strength: every strength the attack declares for its curve."""
 FIRST_LOOK = ("lab-rewrite", "lab-compress", "lab-expand", "lab-document", "delete", "swap", "crop", "identity")
@@ -26,6 +27,8 @@ class AttackChain:
     """One attack, or several, each on the result of the one before."""
 
     steps: tuple[Resolved[AttackInfo], ...]
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    """Budgets of the command, which also hold for the attacks that a step builds on."""
 
     @property
     def label(self) -> str:
@@ -37,24 +40,32 @@ class AttackChain:
         return [step.entry.plugin for step in self.steps]
 
     def describe(self) -> Settings:
-        """For run.json and plans. The strength is that of the last step that has one."""
-        described = [{**step.describe(), "strength": _strength(step)} for step in self.steps]
-        if len(described) == 1:
-            return described[0]
-        strengths = [step["strength"] for step in described if step["strength"] is not None]
+        """For run.json and plans. The strength is that of the last step that has one; what differs in nothing else is
+        one curve."""
+        described = [step.describe() for step in self.steps]
         return {
             "name": CHAIN.join(step["name"] for step in described),
-            "settings": {"steps": [{"name": step["name"], **step["settings"]} for step in described]},
+            "settings": described[0]["settings"]
+            if len(described) == 1
+            else {"steps": [{"name": step["name"], **step["settings"]} for step in described]},
             "plugin": ", ".join(dict.fromkeys(step["plugin"] for step in described)),
-            "strength": strengths[-1] if strengths else None,
+            **self._place_on_a_curve(),
         }
 
+    def _place_on_a_curve(self) -> Settings:
+        strong = [i for i, step in enumerate(self.steps) if step.info.strength is not None]
+        if not strong:
+            return {"strength": None, "curve": None}
+        last = self.steps[strong[-1]]
+        assert last.info.strength is not None
+        labels = [step.label for step in self.steps]
+        labels[strong[-1]] = _label(last.info, last.settings, without=last.info.strength)
+        return {"strength": last.dump()[last.info.strength], "curve": f"{'+'.join(labels)}: {last.info.strength}"}
 
-def _strength(step: Resolved[AttackInfo]) -> float | None:
-    return step.dump().get(step.info.strength) if step.info.strength else None
 
-
-def resolve_attacks(choices: Sequence[Choice], host: Host, backbone: str) -> tuple[AttackChain, ...]:
+def resolve_attacks(
+    choices: Sequence[Choice], host: Host, backbone: str, limits: Mapping[str, Any] = NO_LIMITS
+) -> tuple[AttackChain, ...]:
     """Everything that is chosen, in order. What `all`, `local` or a grid brings is left out where it is chosen by
     itself, with its own settings; the same attack chosen twice by itself is an error."""
     named = {choice.name for choice in choices}
@@ -62,7 +73,8 @@ def resolve_attacks(choices: Sequence[Choice], host: Host, backbone: str) -> tup
     found: list[tuple[AttackChain, bool]] = []
     for choice in _without_repetitions(choices):
         members = _members(choice, host, backbone)
-        chains = [resolve_attack(member, host) for member in members if member is choice or member.name not in named]
+        members = [member for member in members if member is choice or member.name not in named]
+        chains = [resolve_attack(member, host, limits) for member in members]
         is_own = members == [choice]
         own += chains if is_own else []
         found += [(chain, is_own) for chain in chains]
@@ -117,13 +129,13 @@ def local_attacks(host: Host, backbone: str) -> list[str]:
     return [name for name in suited if infos[name].cost == "local"]
 
 
-def resolve_attack(choice: Choice, host: Host) -> AttackChain:
+def resolve_attack(choice: Choice, host: Host, limits: Mapping[str, Any] = NO_LIMITS) -> AttackChain:
     """`name`, `name:strength`, or several of them with `|` between. Settings of one step are `name.setting`."""
     names = [name.strip() for name in choice.name.split(CHAIN)]
     if not all(names):
         raise ConfigError(f"attack {choice.name!r} has an empty step", hint=f"write it as first{CHAIN}second")
     if len(names) == 1:
-        return AttackChain((_step(names[0], choice.params, host),))
+        return AttackChain((_step(names[0], choice.params, host, limits),), limits)
     settings: dict[str, dict[str, Any]] = {name.partition(":")[0]: {} for name in names}
     for dotted, value in choice.params.items():
         owner, _, setting = dotted.rpartition(".")
@@ -133,11 +145,12 @@ def resolve_attack(choice: Choice, host: Host) -> AttackChain:
                 hint=f"write it as <attack>.{setting}, with one of {', '.join(settings)}",
             )
         settings[owner][setting] = value
-    return AttackChain(tuple(_step(name, settings[name.partition(":")[0]], host) for name in names))
+    steps = tuple(_step(name, settings[name.partition(":")[0]], host, limits) for name in names)
+    return AttackChain(steps, limits)
 
 
-def _step(name: str, params: Mapping[str, Any], host: Host) -> Resolved[AttackInfo]:
-    """`name` or `name:strength`."""
+def _step(name: str, params: Mapping[str, Any], host: Host, limits: Mapping[str, Any]) -> Resolved[AttackInfo]:
+    """`name` or `name:strength`. An attack's own budget goes before that of the command."""
     head, colon, strength = name.partition(":")
     if colon and head in host.attacks:
         info = host.attacks[head].info
@@ -145,15 +158,23 @@ def _step(name: str, params: Mapping[str, Any], host: Host) -> Resolved[AttackIn
             raise ConfigError(f"attack {head!r} has no strength", why=f"got {name!r}", hint=f"--attack {head}")
         name, params = head, {info.strength: strength, **params}
     entry, argument = host.attacks.resolve(name)
-    settings = settings_of(entry, "attack", params)
+    settings = settings_of(entry, "attack", {**_limits_of(entry, limits), **params})
     return Resolved(entry, settings, _label(entry.info, settings), argument)
 
 
-def _label(info: AttackInfo, settings: BaseModel | None) -> str:
-    """The name; behind it the strength, or a hash, when the settings are not the attack's own."""
+def _limits_of(entry: Entry[AttackInfo], limits: Mapping[str, Any]) -> Settings:
+    """The budgets that this attack knows."""
+    if not limits or entry.info.config is None:
+        return {}
+    known = load_attribute(entry.info.config, entry.plugin).model_fields
+    return {name: value for name, value in limits.items() if name in known}
+
+
+def _label(info: AttackInfo, settings: BaseModel | None, without: str = "") -> str:
+    """The name; behind it the strength, or a hash, when the settings (`without` one) are not the attack's own."""
     if settings is None:
         return slug(info.name)
-    changed = settings.model_dump(mode="json", exclude_defaults=True)
+    changed = settings.model_dump(mode="json", exclude_defaults=True, exclude={without})
     if not changed:
         return slug(info.name)
     if info.strength is not None and set(changed) == {info.strength}:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from wmbench.bench.attack_plan import AttackChain, resolve_attack
+from wmbench.bench.attack_plan import NO_LIMITS, AttackChain, resolve_attack
 from wmbench.config import Choice
 from wmbench.run_hooks import RunHooks
 from wmbench.types import AttackContext, Attacked, AttackFunction, AttackInput, BackboneEntry, NullText, TextCodec
@@ -48,9 +48,12 @@ def _input(item: AttackInput, result: Attacked, step: int) -> AttackInput:
 class AttackServices:
     """What attacks may ask for. Other attacks and null texts are loaded once."""
 
-    def __init__(self, builder: Builder, backbone: Resolved[BackboneEntry]) -> None:
+    def __init__(
+        self, builder: Builder, backbone: Resolved[BackboneEntry], limits: Mapping[str, Any] = NO_LIMITS
+    ) -> None:
         self._builder = builder
         self._backbone = backbone
+        self._limits = limits
         self._attackers: dict[str, Attacker] = {}
 
     def context(self, seed: int, codec: TextCodec) -> AttackContext:
@@ -67,7 +70,7 @@ class AttackServices:
         return self._builder.null_texts(resolve_dataset(name, self._builder.host, "nulls"), limit)
 
     def _load_attack(self, name: str, settings: Mapping[str, Any]) -> AttackFunction:
-        chain = resolve_attack(Choice(name=name, params=dict(settings)), self._builder.host)
+        chain = resolve_attack(Choice(name=name, params=dict(settings)), self._builder.host, self._limits)
         if chain.label not in self._attackers:
             self._attackers[chain.label] = Attacker(chain, self._builder)
         return self._attackers[chain.label]

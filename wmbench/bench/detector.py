@@ -55,23 +55,17 @@ class Detector:
         normalised = {"normalise": RULE} if self.normalises else {}
         if "features" not in self.hooks.implemented:
             return {"features": "token ids", "codec": self.codec.fingerprint, **normalised}
-        plan, settings = self.plan, self.plan.scheme.dump()
+        plan, info, settings = self.plan, self.plan.scheme.info, self.plan.scheme.dump()
         encoder = settings.get("encoder")  # by convention; weights may change behind a name
         identity = {
-            "plugin": str(plan.scheme.entry.plugin),
+            "plugin": f"wmbench {__version__}" if info.feature_family else str(plan.scheme.entry.plugin),
             "codec": self.codec.fingerprint,
             "encoder": self._builder.encoder(encoder).fingerprint if isinstance(encoder, str) else None,
             **normalised,
         }
-        # A config may name what its features depend on; settings of marking alone then share the features. Schemes
-        # whose features are made by the same code of wmbench share them, too: they name it as their family.
-        declared = getattr(plan.scheme.settings, "feature_settings", None)
-        if declared is not None:
-            family = getattr(plan.scheme.settings, "feature_family", None)
-            owner = (
-                {"plugin": f"wmbench {__version__}", "scheme": family} if family else {"scheme": plan.scheme.info.name}
-            )
-            return {**identity, **owner, "settings": dict(declared)}
+        if info.feature_settings is not None:
+            used = {name: value for name, value in settings.items() if name in info.feature_settings}
+            return {**identity, "scheme": info.feature_family or info.name, "settings": used}
         decoding = [plan.decoding.block_length, plan.decoding.max_new_tokens]
         return {**identity, "scheme": self.identity, "decoding": decoding}
 

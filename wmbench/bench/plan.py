@@ -149,7 +149,7 @@ def resolve_runs(config: RunConfig, host: Host) -> list[RunPlan]:
     _refuse_twice("null set", (null.label for null in nulls))
     runs = []
     for backbone in backbones:
-        attacks = resolve_attacks(config.attacks, host, backbone.info.name)
+        attacks = resolve_attacks(config.attacks, host, backbone.info.name, config.limits)
         for choice in _expanded(config.schemes, host.schemes):
             for dataset in datasets:
                 runs.append(_run(config, choice, backbone, dataset, attacks, nulls, host))

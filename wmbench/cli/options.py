@@ -132,6 +132,10 @@ _RUN = [
     ),
     click.option("--workers", type=int, help="Processes that share the work (default: 1); never changes a result."),
     click.option("--retry-failed", is_flag=True, help="Attack again what an attack failed on before."),
+    click.option("--max-calls", type=int, help="Calls that all LLM attacks of this command may make."),
+    click.option(
+        "--max-cost", type=float, help="What they may spend; needs their settings price_in and price_out, too."
+    ),
     *_NULLS,
 ]
 

@@ -53,6 +53,10 @@ class Cell(Part):
     """One scheme under one attack."""
 
     attack: str
+    strength: float | None = None
+    curve: str | None = None
+    """The attack and the setting that is its strength, such as `delete: ratio`: cells of one curve differ in nothing
+    else. Null: it has no strength."""
     n: int = 0
     failed: int = 0
     auc: Rate | None = None
@@ -235,6 +239,12 @@ class RunReport(Part):
     def group(self) -> str:
         """Rates compare within a group."""
         return f"{self.backbone} · {self.dataset}"
+
+    @property
+    def attacked_families(self) -> list[tuple[Family, Family]]:
+        """Families of null texts before and after each attack."""
+        before = {family.family: family for family in self.families if family.attack is None}
+        return [(before[after.family], after) for after in self.families if after.attack and after.family in before]
 
     def cell(self, attack: str) -> Cell | None:
         return next((cell for cell in self.cells if cell.attack == attack), None)

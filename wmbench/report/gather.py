@@ -131,8 +131,11 @@ def _cell(folder: RunFolder, cell: dict[str, Any]) -> Cell:
     """A cell of metrics.json with its curves and the paper's figures."""
     metrics, name = folder.metrics, set_name(cell["attack"])
     found, nulls = folder.verdicts(name), folder.verdicts(folder.heldout)
+    described = folder.run.get("attacks", {}).get(cell["attack"], {})
     more: dict[str, Any] = {
-        "paper": paper_figures(metrics["scheme"], metrics["backbone"], metrics["dataset"], cell["attack"])
+        "paper": paper_figures(metrics["scheme"], metrics["backbone"], metrics["dataset"], cell["attack"]),
+        "strength": described.get("strength"),
+        "curve": described.get("curve"),
     }
     if found and nulls:
         more["roc"] = low_roc(_column(found, "score"), _column(nulls, "score"))

@@ -51,6 +51,7 @@ def html_page(document: Document) -> str:
         schemes=list(dict.fromkeys(run.scheme for run in document.measured)),
         colour={scheme: number % len(PALETTE) for number, scheme in enumerate(document.schemes)},
         targets=TARGETS,
+        attacked_nulls=any(run.attacked_families for run in document.measured),
         percent=_percent,
         heat=_heat,
         null_label=null_label,

@@ -6,7 +6,7 @@ import csv
 import io
 from typing import Any
 
-from wmbench.report.document import TARGETS, Cell, Document, Rate, RunReport
+from wmbench.report.document import TARGETS, UNATTACKED, Cell, Document, Rate, RunReport
 
 
 def csv_table(document: Document) -> str:
@@ -24,6 +24,7 @@ def _row(run: RunReport, cell: Cell) -> dict[str, Any]:
         "backbone": run.backbone,
         "dataset": run.dataset,
         "attack": cell.attack,
+        "strength": cell.strength,
         "n": cell.n,
         "failed": cell.failed,
     }
@@ -34,6 +35,11 @@ def _row(run: RunReport, cell: Cell) -> dict[str, Any]:
     row |= _figures("auc", cell.auc)
     row["auc_paper"] = cell.paper.get("auc")
     row |= {"alpha": run.alpha, **_figures("detected", cell.detected)}
+    attacked = None if cell.attack == UNATTACKED else cell.attack
+    family = next((family for family in run.families if family.attack == attacked), None)
+    row["fpr_n"] = family.n if family else None
+    for target in TARGETS:
+        row |= _figures(f"fpr_{target}", family.fpr.get(target) if family else None)
     return row | {"key_id": run.key_id, "nulls": run.nulls.digest if run.nulls else None, "run": run.name}
 
 

@@ -1,7 +1,8 @@
 """Texts with holes: what a backbone would put there, and filling them by the one denoising loop.
 
 For attackers and measurements that start from a finished text instead of an empty canvas. Every forward goes through
-the engine; on CPU in float32 a canvas' result does not depend on the others.
+the engine; on CPU in float32 a refilled canvas does not depend on the others, and the likeliest tokens only on those
+of its call, whose common beginning is computed once.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import torch
 
 from wmbench.errors import ConfigError
 from wmbench.runtime.backbone import Backbone
+from wmbench.runtime.engine import Engine
 from wmbench.runtime.loop import advance, make_engine
 from wmbench.runtime.randomness import SampleRandom
 from wmbench.runtime.row import Row
@@ -45,6 +47,7 @@ def likeliest_tokens(backbone: Backbone, canvases: Sequence[Canvas], count: int)
     for at in range(0, len(canvases), _ROWS_AT_ONCE):
         rows = [_row(canvas, backbone, 0) for canvas in canvases[at : at + _ROWS_AT_ONCE]]
         open_rows = [row for row in rows if len(row.masked)]
+        _share_beginning(open_rows, engine)
         views = engine.base_views(open_rows, [engine.span(row, row.masked) for row in open_rows])
         if not open_rows:
             found += [np.empty((0, count), dtype=np.int64) for _ in rows]
@@ -57,6 +60,23 @@ def likeliest_tokens(backbone: Backbone, canvases: Sequence[Canvas], count: int)
         ends = np.cumsum([len(row.masked) for row in rows])
         found += np.split(torch.cat(best).numpy(), ends[:-1])
     return found
+
+
+def _share_beginning(rows: Sequence[Row], engine: Engine) -> None:
+    """Block-causal: keys and values of what stands before a canvas' first hole are computed once for all canvases that
+    begin alike, as those of one text with different holes do."""
+    attention = engine.backbone.attention
+    if attention.block_length is None or attention.earlier == "merged" or len(rows) < 2:
+        return
+    longest = max(rows, key=engine.cacheable)
+    engine.base_views([longest], [engine.span(longest, longest.masked)])
+    for row in rows:
+        if row is not longest and longest.prefix is not None and row.start == longest.start:
+            width = min(row.length, longest.length)
+            differing = np.flatnonzero(row.canvas[:width] != longest.canvas[:width])
+            alike = int(differing[0]) if len(differing) else width
+            length = min(engine.cacheable(row), attention.first_column(attention.block(alike, row.start), row.start))
+            row.prefix = longest.prefix.crop(length) if length else None
 
 
 def refill(

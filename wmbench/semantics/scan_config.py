@@ -49,15 +49,6 @@ class ScanConfig(PrfConfig):
         return self.scan_sizes if self.detector == "scan" else (self.unit_size,)
 
     @property
-    def feature_family(self) -> str:
-        return "unit embeddings"
-
-    @property
-    def feature_settings(self) -> dict[str, Any]:
-        """What the embeddings of a text depend on: schemes and runs that differ in other settings share them."""
-        return {"encoder": self.encoder, "sizes": list(self.sizes), "scored_tokens": self.scored_tokens}
-
-    @property
     def scored_tokens(self) -> int | None:
         """Tokens of a text that are scored; None: all."""
         return self.reference_tokens if self.units == "reference" else None

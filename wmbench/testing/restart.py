@@ -9,13 +9,13 @@ import json
 import sys
 
 from wmbench.testing.harness import build, run_scheme, scheme_context
-from wmbench.testing.toys import tiny_backbone, toy_key
+from wmbench.testing.toys import backbone_named, toy_key
 from wmbench.types import Registered, Sample
 
 
 def main() -> None:
     task = json.load(sys.stdin)
-    backbone = tiny_backbone(task["attention"])
+    backbone = backbone_named(task["backbone"])
     key = toy_key(task["key"]) if task["key"] is not None else None
     info = Registered("restarted", "", task["info"]["factory"], task["info"]["config"])
     scheme = build(info, task["settings"], scheme_context(backbone.codec, key))

@@ -16,7 +16,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import pytest
 from pydantic import BaseModel
@@ -27,14 +27,14 @@ from wmbench.runtime.backbone import Backbone
 from wmbench.runtime.settings import Decoding
 from wmbench.testing.harness import SHORT, run_scheme, undocumented_settings
 from wmbench.testing.scoring import ScoringContract
-from wmbench.testing.toys import tiny_backbone, toy_key, toy_samples
+from wmbench.testing.toys import backbone_named, toy_key
 from wmbench.types import Generation
 
 
 class SchemeContract(ScoringContract):
     """What every scheme must keep. Class attributes describe the scheme; the limits may be set, with a reason."""
 
-    attentions: ClassVar[tuple[Literal["full", "block"], ...]] = ("full", "block")
+    attentions: ClassVar[tuple[str, ...]] = ("full", "block")
     """Backbones to test on: `full` and `block` attention."""
     decodings: ClassVar[Mapping[str, Decoding]] = {
         "random positions": SHORT,
@@ -61,32 +61,36 @@ class SchemeContract(ScoringContract):
             assert undocumented_settings(config) == [], "every setting has a description"
             assert self._named_settings() <= set(config.model_fields), "a setting that is named does not exist"
         assert not self.info.decoding_only & self.info.detection_only, "a setting cannot be both"
+        features = self.info.feature_settings or frozenset()
+        assert not self.info.decoding_only & features, "features do not depend on a setting of decoding only"
+        assert not self.info.feature_family or features, "a family of features names the settings they depend on"
 
     def _named_settings(self) -> frozenset[str]:
         """Settings of the scheme that its description speaks of."""
         axes = {name for sweep in self.info.sweeps.values() for axis in sweep for name in axis.split(",")}
         swept = frozenset(name for name in axes if not name.startswith("decoding."))
-        return self.info.decoding_only | self.info.detection_only | self.info.approximate | swept
+        features = self.info.feature_settings or frozenset()
+        return self.info.decoding_only | self.info.detection_only | features | self.info.approximate | swept
 
     # --- generation --------------------------------------------------------------------------------------------
 
     def test_is_deterministic(self, backbone: Backbone) -> None:
         """The same scheme object, used twice: it must neither draw from a global generator nor change."""
         scheme = self.make(backbone)
-        first = run_scheme(scheme, backbone, toy_samples(4))
-        assert first == run_scheme(scheme, backbone, toy_samples(4))
+        first = run_scheme(scheme, backbone, self.samples(4))
+        assert first == run_scheme(scheme, backbone, self.samples(4))
 
     def test_depends_on_the_seed(self, backbone: Backbone) -> None:
         """Randomness comes from the step's uniforms. (Not checked at temperature 0, where nothing is random.)"""
         scheme = self.make(backbone)
-        one, other = (run_scheme(scheme, backbone, toy_samples(4), seed=seed) for seed in (0, 1))
+        one, other = (run_scheme(scheme, backbone, self.samples(4), seed=seed) for seed in (0, 1))
         assert _tokens(one) != _tokens(other), "another run seed gave the same texts"
 
     def test_batch_size_does_not_matter(self, backbone: Backbone) -> None:
         """Tokens, and the forwards a sample pays for, at batch size 1, 3 and 8."""
         for name, decoding in self.decodings.items():
             runs = [
-                run_scheme(self.make(backbone, decoding=decoding), backbone, toy_samples(8), decoding, batch_size=size)
+                run_scheme(self.make(backbone, decoding=decoding), backbone, self.samples(8), decoding, batch_size=size)
                 for size in (1, 3, 8)
             ]
             assert _tokens(runs[0]) == _tokens(runs[1]) == _tokens(runs[2]), name
@@ -94,13 +98,13 @@ class SchemeContract(ScoringContract):
 
     def test_restart_does_not_matter(self) -> None:
         """The last samples of an interrupted run, in another process with another hash seed: the same tokens."""
-        attention = self.attentions[0]
-        backbone, samples = tiny_backbone(attention), toy_samples(5)
+        name = self.attentions[0]
+        backbone, samples = backbone_named(name), self.samples(5)
         before = run_scheme(self.make(backbone), backbone, samples)
         task = {
             "info": {"factory": self.info.factory, "config": self.info.config},
             "settings": dict(self.settings),
-            "attention": attention,
+            "backbone": name,
             "key": "contract" if self.key_use == "secret" else None,
             "samples": [asdict(sample) for sample in samples[3:]],
         }
@@ -120,13 +124,13 @@ class SchemeContract(ScoringContract):
         for eos in ("continue", "ban"):
             decoding = SHORT.model_copy(update={"eos": eos})
             banned = {*backbone.banned_ids, *(backbone.eos_ids if eos == "ban" else ())}
-            for generation in run_scheme(self.make(backbone, decoding=decoding), backbone, toy_samples(6), decoding):
+            for generation in run_scheme(self.make(backbone, decoding=decoding), backbone, self.samples(6), decoding):
                 assert len(generation.token_ids) == decoding.max_new_tokens
                 assert not banned & set(generation.token_ids), "a banned id (the mask is one) was emitted"
 
     def test_stops_at_the_end_of_text(self, backbone: Backbone) -> None:
         decoding = SHORT.model_copy(update={"eos": "stop", "max_new_tokens": 40})
-        for generation in run_scheme(self.make(backbone, decoding=decoding), backbone, toy_samples(8), decoding):
+        for generation in run_scheme(self.make(backbone, decoding=decoding), backbone, self.samples(8), decoding):
             ids = generation.token_ids
             assert not backbone.eos_ids & set(ids[:-1]), "text goes on behind its end"
             assert len(ids) == decoding.max_new_tokens or ids[-1] in backbone.eos_ids
@@ -136,7 +140,7 @@ class SchemeContract(ScoringContract):
     def test_key_decides_the_tokens(self, backbone: Backbone) -> None:
         """Secret: another key writes another text. Otherwise the key changes nothing."""
         one, other = (
-            run_scheme(self.make(backbone, toy_key(label)), backbone, toy_samples(6)) for label in ("one", "other")
+            run_scheme(self.make(backbone, toy_key(label)), backbone, self.samples(6)) for label in ("one", "other")
         )
         if self.key_use == "secret":
             assert _tokens(one) != _tokens(other), "another key gave the same texts: is the key used?"
@@ -148,13 +152,13 @@ class SchemeContract(ScoringContract):
         if self.key_use != "secret":
             pytest.skip("needs no key")
         with pytest.raises(WmbenchError):
-            run_scheme(self.make(backbone, key=None), backbone, toy_samples(1))
+            run_scheme(self.make(backbone, key=None), backbone, self.samples(1))
 
     def test_marks_change_the_text(self, backbone: Backbone) -> None:
         if self.key_use == "none":
             pytest.skip("leaves no mark")
         clean = self.clean_generations(backbone, 6)
-        assert _tokens(clean) != _tokens(run_scheme(self.make(backbone), backbone, toy_samples(6)))
+        assert _tokens(clean) != _tokens(run_scheme(self.make(backbone), backbone, self.samples(6)))
 
 
 def _tokens(generations: list[Generation]) -> list[tuple[int, ...]]:

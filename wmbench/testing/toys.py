@@ -27,6 +27,16 @@ def tiny_backbone(attention: Literal["full", "block"] = "full") -> Backbone:
     return cast("Backbone", TinyBackbone(TinyConfig(attention=attention)))
 
 
+@lru_cache(maxsize=4)
+def backbone_named(name: str) -> Backbone:
+    """`full` and `block` are the tiny ones; other names those of the embedded model."""
+    if name in ("full", "block"):
+        return tiny_backbone(cast('Literal["full", "block"]', name))
+    from wmbench.runtime.backbones.mini import MiniBackbone, MiniConfig
+
+    return cast("Backbone", MiniBackbone(MiniConfig(attention="full" if name == "mini-full" else "block")))
+
+
 def toy_key(label: str = "") -> SecretKey:
     """One of many fixed keys, by label. They are public, hence only for tests."""
     return SecretKey.from_hex(hashlib.sha256(f"wmbench test key {label}".encode()).hexdigest())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wmbench import hookimpl
-from wmbench.published import BLOCK_SEMANTIC_SETTINGS, SCAN_SETTINGS
+from wmbench.published import BLOCK_SEMANTIC_SETTINGS, SCAN_SETTINGS, UNIT_EMBEDDING_SETTINGS, UNIT_EMBEDDINGS
 from wmbench.types import SchemeInfo
 
 
@@ -19,5 +19,7 @@ def register_schemes() -> list[SchemeInfo]:
             settings=BLOCK_SEMANTIC_SETTINGS,
             decoding_only=frozenset({"candidates", "block_temperature"}),
             detection_only=SCAN_SETTINGS,
+            feature_settings=UNIT_EMBEDDING_SETTINGS,
+            feature_family=UNIT_EMBEDDINGS,
         )
     ]

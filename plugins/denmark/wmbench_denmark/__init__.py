@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wmbench import hookimpl
+from wmbench.published import UNIT_EMBEDDING_SETTINGS, UNIT_EMBEDDINGS
 from wmbench.types import SchemeInfo
 
 # The paper's encoder is this model after contrastive training. Its weights have no public name, so the untuned model
@@ -80,6 +81,8 @@ def register_schemes() -> list[SchemeInfo]:
             settings=PAPER_SETTINGS,
             decoding_only=_DECODING_ONLY,
             detection_only=_DETECTION_ONLY,
+            feature_settings=UNIT_EMBEDDING_SETTINGS,
+            feature_family=UNIT_EMBEDDINGS,
             approximate=frozenset({"prefilter", "stale_context"}),
             sweeps=SWEEPS,
         )

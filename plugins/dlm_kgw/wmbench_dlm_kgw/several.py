@@ -8,6 +8,8 @@ array is [positions, V]: this is for ablations, `single.py` is what the papers r
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -63,13 +65,14 @@ class MinLaw:
         return by_rank[:, self._ranks]
 
 
+@dataclass(frozen=True)
 class SeveralContexts:
     """Boosts for a kernel of any number of offsets."""
 
-    def __init__(self, config: DlmKgwConfig, size: int, green: GreenMatrix) -> None:
-        self.config = config
-        self.size = size
-        self.green = green
+    config: DlmKgwConfig
+    size: int
+    """V: ids the tokenizer knows. Logits beyond are never boosted."""
+    green: GreenMatrix
 
     def boosted(self, cells: Neighbourhood, logits: Tensor, temperature: float) -> Tensor:
         """Logits [open, width] of the open cells, boosted, from those of the masked cells [masked, width]."""

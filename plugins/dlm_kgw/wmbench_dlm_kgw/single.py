@@ -74,14 +74,14 @@ def top_k(logits: Tensor, k: int) -> Tensor:
     return block_of.gather(1, best // _BLOCK) * _BLOCK + best % _BLOCK
 
 
+@dataclass(frozen=True)
 class SingleContext:
     """Boosts for a kernel of one offset."""
 
-    def __init__(self, config: DlmKgwConfig, size: int, green: GreenMatrix) -> None:
-        self.config = config
-        self.size = size
-        """V: ids the tokenizer knows. Logits beyond are never boosted."""
-        self.green = green
+    config: DlmKgwConfig
+    size: int
+    """V: ids the tokenizer knows. Logits beyond are never boosted."""
+    green: GreenMatrix
 
     def boosted(self, cells: Neighbourhood, logits: Tensor, temperature: float) -> Tensor:
         """Logits [open, width] of the open cells, boosted, from those of the masked cells [masked, width]."""

@@ -12,7 +12,7 @@ from wmbench.types import SchemeInfo
 # As in the DenMark paper, appendix "UMR": a stronger mark for Alpaca's short answers, on the LLaDA family only.
 PUBLISHED = {
     **on((*LLADA, *LLADA2, *LAB), {"delta": 10.0}, blocks("low_confidence")),
-    **{f"{name}/alpaca": {"delta": 13.0} for name in (*LLADA, *LLADA2)},
+    **{f"{name}/alpacafarm": {"delta": 13.0} for name in (*LLADA, *LLADA2)},
     **on(DREAM, {"delta": 10.0}, {"temperature": 0.5}),
 }
 
