@@ -21,8 +21,9 @@ from wmbench.lab.training.corpus import Example
 from wmbench.runtime.backbones.transformer import MaskedDiffusionTransformer
 from wmbench.types import IntArray
 
-BLOCK_LENGTHS = (5, 10, 16, 20, 25, 25, 25, 25, 32, 50, 100)
-"""The default block of 25 most often; others so that the model also serves other geometries."""
+BLOCK_LENGTHS = (5, 5, 5, 5, 10, 16, 20, 25, 25, 25, 25, 25, 32, 50, 100)
+"""The default block of 25 most often; short ones because the lab decodes in stretches of five, of which a batch then
+holds five times as many; others so that the model also serves other geometries."""
 
 DECODED_STRETCH = 5
 """Length of the blocks in which the lab decodes; an attention block is filled stretch by stretch."""
@@ -127,15 +128,15 @@ def _noise(
     if ratio is not None:
         levels = np.full((batch, length), ratio)
     else:
-        # Half of the blocks as decoding sees them: clean up to the stretch that is being filled, masked behind it.
+        # Many blocks as decoding sees them: clean up to the stretch that is being filled, masked behind it.
         stretch = np.arange(length) % (block_length or length) // DECODED_STRETCH
         active = rng.integers(0, int(stretch.max()) + 1, (batch, count))[:, block]
-        decoded = (rng.random((batch, count)) < 0.5)[:, block]
+        decoded = (rng.random((batch, count)) < (0.25 if block_length is None else 0.75))[:, block]
         far = decoded & (stretch > active)
         levels = np.where(decoded & (stretch < active), 0.0, np.where(far, 1.0, levels))
     hidden = rng.random((batch, length)) < levels
     weights = np.maximum(levels, 0.02) ** -0.5
-    weights[far] = 0.15  # many, all alike, and hardly predictable: they would drown the active stretch
+    weights[far] = 0.05 if block_length is None else 0.15  # many, all alike, and hardly predictable: they would drown the active stretch
     return np.where(hidden, mask_id, answers), weights
 
 
