@@ -136,7 +136,8 @@ def _noise(
         levels = np.where(decoded & (stretch < active), 0.0, np.where(far, 1.0, levels))
     hidden = rng.random((batch, length)) < levels
     weights = np.maximum(levels, 0.02) ** -0.5
-    weights[far] = 0.05 if block_length is None else 0.15  # many, all alike, and hardly predictable: they would drown the active stretch
+    # Many, all alike, and hardly predictable: they would drown the active stretch.
+    weights[far] = 0.05 if block_length is None else 0.15
     return np.where(hidden, mask_id, answers), weights
 
 
