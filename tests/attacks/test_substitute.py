@@ -128,5 +128,5 @@ def test_pieces_of_words_are_no_guesses() -> None:
 
 
 def test_a_missing_model_is_a_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="cannot be loaded"):
+    with pytest.raises(ConfigError, match="there is no directory"):
         attack("substitute", "some words here", model=f"hf:{tmp_path / 'nowhere'}")
