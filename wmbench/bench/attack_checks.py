@@ -1,7 +1,7 @@
 """Attacks are built before the first text is decoded: a missing API key or model must not show up after an hour.
 
 An attack checks what it needs when it is built. One that builds on other parts names them in its configuration, by a
-property `uses`: names of `attacks`, `backbones` and `encoders`.
+property `uses`: names of `attacks`, `backbones` and `encoders`; those attacks get its `settings`, if it has any.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def _require(attack: AttackChain, builder: Builder, checked: set[str]) -> None:
     for step in attack.steps:
         uses: Uses = getattr(step.settings, "uses", {})
         for name in uses.get("attacks", ()):
-            _require(resolve_attack(Choice(name=name), builder.host), builder, checked)
+            inner = Choice(name=name, params=getattr(step.settings, "settings", {}))
+            _require(resolve_attack(inner, builder.host), builder, checked)
         for name in uses.get("backbones", ()):
             builder.host.backbones.resolve(name)
         for name in uses.get("encoders", ()):
