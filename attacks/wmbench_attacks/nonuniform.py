@@ -34,8 +34,8 @@ class NonUniformConfig(BaseModel):
     tolerance: float = Field(0.25, ge=0, le=1, description=_TOLERANCE)
 
     @property
-    def uses(self) -> Mapping[str, list[str]]:
-        return {"attacks": [self.compress, self.expand]}
+    def uses(self) -> Mapping[str, Mapping[str, dict[str, Any]]]:
+        return {"attacks": {self.compress: self.settings, self.expand: self.settings}}
 
 
 class RandomRunsConfig(NonUniformConfig):
@@ -58,8 +58,8 @@ class RegionsConfig(BaseModel):
     tolerance: float = Field(0.25, ge=0, le=1, description=_TOLERANCE)
 
     @property
-    def uses(self) -> Mapping[str, list[str]]:
-        return {"attacks": [self.compress]}
+    def uses(self) -> Mapping[str, Mapping[str, dict[str, Any]]]:
+        return {"attacks": {self.compress: self.settings}}
 
 
 # --- sentence by sentence ------------------------------------------------------------------------------------------

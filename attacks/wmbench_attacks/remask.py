@@ -46,10 +46,10 @@ class RemaskConfig(BaseModel):
     encoder: str = Field("mini", description="Encoder of the units; only for `min_similarity`.")
 
     @property
-    def uses(self) -> Mapping[str, list[str]]:
+    def uses(self) -> Mapping[str, Mapping[str, dict[str, Any]]]:
         return {
-            "backbones": [self.backbone] if self.backbone else [],
-            "encoders": [self.encoder] if self.min_similarity is not None else [],
+            "backbones": {self.backbone: {}} if self.backbone else {},
+            "encoders": {self.encoder: {}} if self.min_similarity is not None else {},
         }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -34,9 +35,9 @@ class SubstituteConfig(BaseModel):
     context: int = Field(250, ge=1, description="Tokens that the model sees on each side of the word.")
 
     @property
-    def uses(self) -> Mapping[str, list[str]]:
+    def uses(self) -> Mapping[str, Mapping[str, dict[str, Any]]]:
         is_backbone = self.model and not self.model.startswith(HUGGING_FACE)
-        return {"backbones": [self.model]} if is_backbone else {}
+        return {"backbones": {self.model: {}}} if is_backbone else {}
 
 
 class Substitute:

@@ -71,7 +71,7 @@ def test_backbones_decode_in_blocks_and_share_the_codec(host: Host) -> None:
         assert info.config is not None
         assert info.codec is not None
         assert load_attribute(info.config)().attention == attention
-        assert Decoding(**info.decoding).block_length == 25
+        assert Decoding(**info.decoding).schedule == "block"
         # The torch-free codec must be the model's own, or detection would count other tokens.
         assert load_attribute(info.codec)(None).fingerprint == mini.lab_codec().fingerprint
 

@@ -1,7 +1,7 @@
 """Attacks are built before the first text is decoded: a missing API key or model must not show up after an hour.
 
 An attack checks what it needs when it is built. One that builds on other parts names them in its configuration, by a
-property `uses`: names of `attacks`, `backbones` and `encoders`; those attacks get its `settings`, if it has any.
+property `uses`: under `attacks`, `backbones` and `encoders` the names, each with the settings it gets.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 from wmbench.bench.attack_plan import AttackChain, resolve_attack
 from wmbench.bench.attacking import Attacker
 from wmbench.bench.textset import kept_samples
-from wmbench.config import Choice
+from wmbench.config import Choice, Settings
 from wmbench.errors import IntegrityError, WmbenchError
 
 if TYPE_CHECKING:
     from wmbench.bench.build import Builder
     from wmbench.bench.stages.base import Run
 
-Uses = Mapping[str, Sequence[str]]
+Uses = Mapping[str, Mapping[str, Settings]]
 
 
 def require_attacks(runs: Sequence[Run]) -> None:
@@ -45,12 +45,11 @@ def _require(attack: AttackChain, builder: Builder, checked: set[str]) -> None:
     Attacker(attack, builder)
     for step in attack.steps:
         uses: Uses = getattr(step.settings, "uses", {})
-        for name in uses.get("attacks", ()):
-            inner = Choice(name=name, params=getattr(step.settings, "settings", {}))
-            _require(resolve_attack(inner, builder.host), builder, checked)
-        for name in uses.get("backbones", ()):
+        for name, settings in uses.get("attacks", {}).items():
+            _require(resolve_attack(Choice(name=name, params=settings), builder.host), builder, checked)
+        for name in uses.get("backbones", {}):
             builder.host.backbones.resolve(name)
-        for name in uses.get("encoders", ()):
+        for name in uses.get("encoders", {}):
             builder.host.encoders.resolve(name)
 
 
