@@ -15,21 +15,42 @@ Confidence = Literal["probability", "margin", "entropy"]
 
 _VALUES_AT_ONCE = 2**18
 """Weights held at once on a CPU: with their float64 sums they stay in its cache, which makes draws 5 times as fast."""
+_LARGE_NUCLEUS = 64
 
 
 def tempered(logits: Tensor, temperature: float, top_k: int | None = None, top_p: float | None = None) -> Tensor:
     """Probabilities [n, V] in float64 after temperature, then nucleus, then top-k filtering."""
-    scaled = logits.double() / temperature
+    probabilities = (logits.double() / temperature).softmax(-1)
+    if top_k is None and top_p is None:
+        return probabilities
+    kept = _filtered(probabilities, top_k, top_p)
+    return kept / kept.sum(-1, keepdim=True)
+
+
+def _filtered(weights: Tensor, top_k: int | None, top_p: float | None) -> Tensor:
+    """Weights [n, V] with zeros outside of the nucleus and the top k; each row may have a factor of its own."""
     if top_p is not None and top_p < 1.0:
-        ordered, order = scaled.sort(dim=-1, descending=True, stable=True)
-        mass_before = ordered.softmax(-1).cumsum(-1).roll(1, dims=-1)
-        mass_before[..., 0] = 0.0  # the most likely token always stays
-        cut = torch.zeros_like(mass_before, dtype=torch.bool).scatter(-1, order, mass_before > top_p)
-        scaled = scaled.masked_fill(cut, -torch.inf)
-    if top_k is not None and top_k < scaled.shape[-1]:
-        keep = scaled.topk(top_k, dim=-1).indices
-        scaled = torch.full_like(scaled, -torch.inf).scatter(-1, keep, scaled.gather(-1, keep))
-    return scaled.softmax(-1)
+        weights = weights.masked_fill(weights < _nucleus_floor(weights, top_p), 0.0)
+    if top_k is not None and top_k < weights.shape[-1]:
+        kept = weights.topk(top_k, dim=-1)
+        weights = torch.zeros_like(weights).scatter(-1, kept.indices, kept.values)
+    return weights
+
+
+def _nucleus_floor(weights: Tensor, top_p: float) -> Tensor:
+    """The smallest weight [n, 1] inside of the nucleus: tokens are in it until those before them hold `top_p`.
+
+    Nearly always it has a few dozen tokens, and to find those is many times faster than to sort a vocabulary.
+    """
+    total = weights.sum(-1, keepdim=True, dtype=torch.float64)
+    width = weights.shape[-1]
+    for few in (min(_LARGE_NUCLEUS, width), width):
+        best = weights.topk(few, dim=-1).values
+        mass = best.double()
+        inside = mass.cumsum(-1) - mass <= top_p * total
+        if not inside[..., -1].any():
+            break
+    return best.masked_fill(~inside, torch.inf).amin(-1, keepdim=True)
 
 
 def inverse_cdf(probabilities: Tensor, uniforms: Tensor) -> Tensor:
@@ -63,11 +84,10 @@ def draw_tokens(
     if temperature == 0.0:
         tokens = logits.argmax(-1, keepdim=True).expand(-1, columns.shape[-1])
     else:
-        filtered = top_k is not None or top_p is not None
         rows = max(1, _VALUES_AT_ONCE // logits.shape[-1]) if logits.device.type == "cpu" else max(1, len(logits))
         parts = []
         for part, u in zip(torch.split(logits, rows), torch.split(columns.double(), rows), strict=True):
-            weights = tempered(part, temperature, top_k, top_p) if filtered else _weights(part, temperature)
+            weights = _filtered(_weights(part, temperature), top_k, top_p)
             parts.append(inverse_cdf(weights, u))
         tokens = torch.cat(parts)
     return tokens.squeeze(-1) if single else tokens
