@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from wmbench.errors import ConfigError
 from wmbench.runtime.lookahead import Edit
 from wmbench.runtime.sampling import draw_tokens
 from wmbench.runtime.step import Step
@@ -90,6 +91,10 @@ class UnitScorer:
         vectors = self._vectors.first(int(numbers.max()) + 1)
         # einsum sums every row by itself: equal texts score equal to the last bit, which ties rely on.
         scores: Floats = np.einsum("nd,nd->n", embeddings[index].astype(np.float64), vectors[numbers])
+        if not np.isfinite(scores).all():
+            raise ConfigError(
+                "the encoder returned vectors that are no numbers", hint="name another one: -S encoder=..."
+            )
         return scores
 
     def _means_of_row(self, completed: Sequence[Completions]) -> list[Floats]:
