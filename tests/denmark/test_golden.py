@@ -89,9 +89,9 @@ def test_rollout_schedule() -> None:
 
 @pytest.mark.parametrize("case", golden("generation_micro")["selection"])
 def test_selection(case: dict[str, Any]) -> None:
-    # The authors' means are float32, in which more of them are equal.
+    # The authors compare in float32, where more numbers are equal.
     scores = np.array(case["signed"], dtype=np.float32).mean(axis=1).astype(np.float64)
-    log_p = np.array(case["base_logprobs"])
+    log_p = np.array(case["base_logprobs"], dtype=np.float32).astype(np.float64)
     assert select(scores, log_p) == case["selected"]
     considered = np.full(len(scores), -np.inf)
     half = likely(log_p, 0.5)
