@@ -1,7 +1,7 @@
 """DenMark written down plainly: every candidate is forwarded, every rollout is drawn and encoded by itself.
 
-It imports the random generator, the tiny model, the toy encoder and the key functions, and nothing of the plugin's
-decoding. It also counts what an accelerated decoder has to pay for.
+It imports the random generator, the toy encoder, the key functions and how a unit is encoded, and nothing of the
+plugin's decoding. It also counts what an accelerated decoder has to pay for.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from wmbench_denmark.keys import secret_channels
 
 from wmbench.keys import SecretKey
+from wmbench.runtime.backbones.mini import MiniBackbone
 from wmbench.runtime.backbones.tiny import TinyBackbone
 from wmbench.runtime.randomness import SampleRandom
+from wmbench.semantics.channels import secret_channels
+from wmbench.semantics.units import embed_ids
 from wmbench.testing import ToyEncoder
+from wmbench.types import Encoder
 
 
 @dataclass
@@ -33,12 +36,13 @@ class Settings:
 
 @dataclass
 class PlainRow:
-    backbone: TinyBackbone
+    backbone: TinyBackbone | MiniBackbone
     prompt_ids: list[int]
     sample_id: str
     key: SecretKey
     settings: Settings
     new_tokens: int = 12
+    encoder: Encoder = field(default_factory=ToyEncoder)
     step: int = 0
     forwards: int = 0
     needed: int = 0
@@ -50,7 +54,6 @@ class PlainRow:
         self.canvas = np.array(self.prompt_ids + [self.backbone.mask_id] * self.new_tokens)
         self.random = SampleRandom(0, self.sample_id)
         self.start = len(self.prompt_ids)
-        self.encoder = ToyEncoder()
 
     def masked(self) -> list[int]:
         return [c for c in range(self.start, len(self.canvas)) if self.canvas[c] == self.backbone.mask_id]
@@ -58,15 +61,17 @@ class PlainRow:
     def probabilities(self, canvas: np.ndarray, temperature: float) -> np.ndarray:
         """[L, V] in float64 from one forward of the whole canvas."""
         self.forwards += 1
-        config, model = self.backbone.config, self.backbone.model
-        columns = np.arange(len(canvas))
-        blocks = np.where(columns < self.start, -1, (columns - self.start) // config.attention_block)
-        block = np.zeros(len(canvas)) if config.attention == "full" else blocks
-        mask = torch.from_numpy(block[:, None] >= block[None, :])[None, None]
-        states = model(torch.from_numpy(canvas)[None], torch.arange(len(canvas))[None], mask)[0]
-        if config.shift:
+        backbone, columns = self.backbone, np.arange(len(canvas))
+        length = backbone.attention.block_length
+        blocks = np.zeros(len(canvas), dtype=np.int64)
+        if length is not None:
+            blocks = np.where(columns < self.start, 0, 1 + (columns - self.start) // length)
+        mask = torch.from_numpy(blocks[:, None] >= blocks[None, :])[None, None]
+        ids, positions = torch.from_numpy(canvas)[None], torch.arange(len(canvas))[None]
+        states = backbone.model(ids, positions, mask, torch.from_numpy(blocks)[None])[0]
+        if backbone.logit_shift:
             states = states[[max(0, c - 1) for c in columns]]
-        logits = (model.logits(states) * config.scale).double().numpy() / temperature
+        logits = backbone.logits(states).double().numpy() / temperature
         logits[:, list(self.backbone.banned_ids)] = -np.inf
         weights = np.exp(logits - logits.max(-1, keepdims=True))
         return weights / weights.sum(-1, keepdims=True)
@@ -76,9 +81,9 @@ class PlainRow:
 
     def score(self, number: int, ids: list[int]) -> float:
         """g_b by its definition: a mean over channels."""
-        directions, signs = secret_channels(self.key, np.array([number]), self.settings.channels, 16)
-        text = self.backbone.codec.decode(ids) or "[empty]"
-        embedding = self.encoder.encode([text])[0].astype(np.float64)
+        units, dimension = np.array([number]), self.encoder.dimension
+        directions, signs = secret_channels(self.key, "denmark", 1, units, self.settings.channels, dimension)
+        embedding = embed_ids(self.encoder, self.backbone.codec, [ids])[0].astype(np.float64)
         return float(np.mean([s * (embedding @ theta) for theta, s in zip(directions[0], signs[0], strict=True)]))
 
     def best_of_unit(self, number: int, count: int, given: list[int] | None) -> dict[int, int]:

@@ -11,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from wmbench_denmark.config import DenMarkConfig
-from wmbench_denmark.keys import UnitVectors, secret_channels
+from wmbench_denmark.keys import SCHEME, VERSION, unit_vectors
 from wmbench_denmark.scheme import DenMark
 
 from wmbench.detection import Calibration
 from wmbench.errors import CalibrationError, ConfigError
 from wmbench.runtime.backbones.tiny import ToyCodec
+from wmbench.semantics.channels import secret_channels
 from wmbench.semantics.scan import _shrunk
 from wmbench.testing import ToyEncoder, toy_key, toy_texts
 from wmbench.types import Encoder, Features, SchemeContext, TextContext, Views
@@ -39,7 +40,7 @@ def plain_score(text: str, size: int) -> float:
     """S_m' by its definition."""
     ids, encoder = CODEC.encode(text), ToyEncoder()
     units = [ids[at : at + size] for at in range(0, len(ids), size)]
-    directions, signs = secret_channels(KEY, np.arange(len(units)), 2, encoder.dimension)
+    directions, signs = secret_channels(KEY, SCHEME, VERSION, np.arange(len(units)), 2, encoder.dimension)
     embeddings = encoder.encode([CODEC.decode(unit) for unit in units])
     scores = [np.mean([signs[b, j] * (embeddings[b] @ directions[b, j]) for j in range(2)]) for b in range(len(units))]
     return float(np.mean(scores)) if scores else 0.0
@@ -151,14 +152,14 @@ def test_unit_vectors_do_not_depend_on_how_many_are_asked_for() -> None:
     for prf in ("hmac", "official"):
         for channels in (1, 3):
             config = DenMarkConfig(prf=prf, channels=channels)
-            growing = UnitVectors(config, KEY, 20)
+            growing = unit_vectors(config, KEY, 20)
             few = growing.first(3)[:3].copy()
             assert (growing.first(40)[:3] == few).all()
-            assert (UnitVectors(config, KEY, 20).first(40)[:40] == growing.first(40)[:40]).all()
+            assert (unit_vectors(config, KEY, 20).first(40)[:40] == growing.first(40)[:40]).all()
 
 
 def test_secret_channels_are_directions_and_fair_signs() -> None:
-    directions, signs = secret_channels(KEY, np.arange(200), 2, 64)
+    directions, signs = secret_channels(KEY, SCHEME, VERSION, np.arange(200), 2, 64)
     np.testing.assert_allclose(np.linalg.norm(directions, axis=-1), 1)
     assert set(np.unique(signs)) == {-1, 1}
     assert abs(signs.mean()) < 0.2

@@ -9,10 +9,13 @@ from wmbench_denmark.config import DenMarkConfig
 from wmbench_denmark.scheme import DenMark
 
 from tests.denmark.reference import PlainRow, Settings
+from wmbench.runtime.backbone import Backbone
+from wmbench.runtime.backbones.mini import MiniBackbone, MiniConfig
 from wmbench.runtime.backbones.tiny import TinyBackbone, TinyConfig
 from wmbench.runtime.settings import Decoding
+from wmbench.semantics.plugin import lab_encoder
 from wmbench.testing import ToyEncoder, run_scheme, toy_key
-from wmbench.types import Generation, Sample, SchemeContext
+from wmbench.types import Encoder, Generation, Sample, SchemeContext
 
 NEW_TOKENS = 12  # units of 5, 5 and 2
 KEY = toy_key("equivalence")
@@ -25,9 +28,11 @@ GEOMETRIES = {
 }
 
 
-def generated(backbone: TinyBackbone, decoding: Decoding, batch_size: int, **settings: Any) -> list[Generation]:
+def generated(
+    backbone: Backbone, decoding: Decoding, batch_size: int, encoder: Encoder | None = None, **settings: Any
+) -> list[Generation]:
     config = DenMarkConfig(unit_size=5, candidates=4, **settings)
-    scheme = DenMark(config, SchemeContext(backbone.codec, KEY, lambda name: ToyEncoder()))
+    scheme = DenMark(config, SchemeContext(backbone.codec, KEY, lambda name: encoder or ToyEncoder()))
     return run_scheme(scheme, backbone, SAMPLES, decoding, batch_size=batch_size)
 
 
@@ -93,3 +98,16 @@ def test_options_equal_the_plain_decoder(option: str) -> None:
             row.decode_bernoulli(steps=6)
         decoding = Decoding(max_new_tokens=NEW_TOKENS, schedule="origin", steps=6)
         assert_same_tokens(rows, generated(backbone, decoding, 4, **fields))
+
+
+@pytest.mark.parametrize("attention", ["block", "full"])
+def test_the_embedded_model_and_encoder_equal_the_plain_decoder(attention: Any) -> None:
+    """At the paper's settings `benchmarks/denmark_cost.py` compares them."""
+    backbone, encoder = MiniBackbone(MiniConfig(attention=attention)), lab_encoder()
+    decoding = Decoding(max_new_tokens=7, block_length=5)
+    done = generated(backbone, decoding, 4, encoder, rollouts=2)
+    for sample, generation in list(zip(SAMPLES, done, strict=True))[:2]:
+        ids = backbone.codec.encode_prompt(sample.prompt)
+        row = PlainRow(backbone, ids, sample.id, KEY, Settings(mean_rollouts=2), new_tokens=7, encoder=encoder)
+        row.decode_unit_by_unit()
+        assert_same_tokens([row], [generation])

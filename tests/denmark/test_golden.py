@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 from wmbench_denmark.config import DenMarkConfig
-from wmbench_denmark.detect import unit_features, unit_scores
-from wmbench_denmark.keys import UnitVectors, official_channels
+from wmbench_denmark.detect import unit_scores
+from wmbench_denmark.keys import unit_vectors
 from wmbench_denmark.rollouts import deduplicate, likely, rollout_count, select
 
-from wmbench.types import TextContext
+from wmbench.semantics.channels import official_channels
+from wmbench.semantics.scan import unit_features
+from wmbench.types import TextContext, Views
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -43,13 +46,25 @@ def test_official_key(case: dict[str, Any]) -> None:
 
 def test_official_key_of_an_explicit_example() -> None:
     case = golden("unit_scores")["explicit"]
-    config = DenMarkConfig(prf="official", channels=case["channels"])
-    vectors = UnitVectors(config, None, case["dim"]).first(case["key_units"])
+    seeds = {"direction_seed": case["direction_seed"], "sign_seed": case["message_seed"]}
+    config = DenMarkConfig(prf="official", channels=case["channels"], **seeds)
+    vectors = unit_vectors(config, None, case["dim"]).first(case["key_units"])
     embeddings = np.array(case["embeddings"])
     unit_length = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
-    scores = (unit_length * vectors[:3]).sum(axis=1)
+    scores = (unit_length * vectors[: len(embeddings)]).sum(axis=1)
     np.testing.assert_allclose(scores, case["g"], atol=1e-6)
     assert scores.mean() == pytest.approx(case["S"], abs=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 3), (5, 1, 7), (25, 1, 8), (3, 3, 20)])
+def test_official_key_of_any_shape(shape: tuple[int, int, int]) -> None:
+    """One draw of exactly so many numbers, as the authors make it: torch's normal numbers depend on how many."""
+    units, channels, dimension = shape
+    plain = torch.randn(units * channels, dimension, generator=torch.Generator().manual_seed(7))
+    directions, signs = official_channels(units, channels, dimension, 7, 8)
+    np.testing.assert_allclose(directions.reshape(-1, dimension), plain / plain.norm(dim=1, keepdim=True), atol=1e-7)
+    bits = torch.randint(0, 2, (units * channels,), generator=torch.Generator().manual_seed(8))
+    assert (signs.ravel() == 2 * bits.numpy() - 1).all()
 
 
 # --- generation ----------------------------------------------------------------------------------------------------
@@ -74,7 +89,9 @@ def test_rollout_schedule() -> None:
 
 @pytest.mark.parametrize("case", golden("generation_micro")["selection"])
 def test_selection(case: dict[str, Any]) -> None:
-    scores, log_p = np.mean(case["signed"], axis=1), np.array(case["base_logprobs"])
+    # The authors compare in float32, where more numbers are equal.
+    scores = np.array(case["signed"], dtype=np.float32).mean(axis=1).astype(np.float64)
+    log_p = np.array(case["base_logprobs"], dtype=np.float32).astype(np.float64)
     assert select(scores, log_p) == case["selected"]
     considered = np.full(len(scores), -np.inf)
     half = likely(log_p, 0.5)
@@ -139,28 +156,46 @@ def lcg_stream(seed: int, count: int) -> list[int]:
     return ids
 
 
-def official_scores(ids: list[int], codec: SyntheticCodec, **settings: Any) -> dict[str, float]:
+def official_views(ids: list[int], codec: SyntheticCodec, **settings: Any) -> Views:
     config = DenMarkConfig(prf="official", **settings)
     features = unit_features([" ".join(map(str, ids))], SyntheticEncoder(), codec, config, np.float32)
-    views = unit_scores(features, None, config, TextContext())
-    return dict(zip(views.names, views.scores[0].tolist(), strict=True))
+    return unit_scores(features, None, config, TextContext(evidence=True))
+
+
+def assert_views(views: Views, scores: dict[str, float], valid_units: dict[str, int]) -> None:
+    assert views.evidence is not None
+    found = dict(zip(views.names, views.scores[0].tolist(), strict=True))
+    assert found.keys() == scores.keys()
+    for size, expected in scores.items():
+        assert found[size] == pytest.approx(expected, abs=1e-6), size
+        assert len(views.evidence[0][size]) == valid_units[size], size
+
+
+def variant(tokens: int, key_units: int) -> dict[str, Any]:
+    """The authors' detector: `key_units` units of the first `tokens` tokens. If no unit size gives so many units, there
+    are more than any text here has: then all are scored, which is the paper's detector."""
+    sizes = [size for size in range(1, tokens + 1) if -(-tokens // size) == key_units]
+    return {"units": "reference", "reference_tokens": tokens, "unit_size": sizes[0]} if sizes else {}
 
 
 @pytest.mark.parametrize("stream", golden("unit_scores")["streams"], ids=lambda s: s["name"])
 def test_unit_scores_of_streams(stream: dict[str, Any]) -> None:
     ids = lcg_stream(stream["lcg_seed"], stream["n_tokens"])
     assert ids[:10] == stream["first10"][: len(ids)]
-    # 25 key units are as many as the text has at any size, which is the paper's variant.
-    variant = "reference" if stream["num_key_units"] == 12 else "all"
-    scores = official_scores(ids, SyntheticCodec(), units=variant)
-    assert scores.keys() == stream["scores"].keys()
-    for size, expected in stream["scores"].items():
-        assert scores[size] == pytest.approx(expected, abs=1e-6), size
+    settings = variant(stream["max_tokens"], stream["num_key_units"])
+    scan = sorted(int(size) for size in stream["scores"])
+    views = official_views(ids[: stream["max_tokens"]], SyntheticCodec(), scan_sizes=scan, **settings)
+    assert_views(views, stream["scores"], stream["valid_units"])
 
 
 def test_special_tokens_and_wordless_units() -> None:
     case = golden("unit_scores")["special_tokens"]
     codec = SyntheticCodec(case["special_ids"], case["undecodable_ids"])
-    scores = official_scores(case["ids"], codec, units="reference", scan_sizes=(12, 20, 25))
-    for size, expected in case["scores"].items():
-        assert scores[size] == pytest.approx(expected, abs=1e-6), size
+    scan = sorted(int(size) for size in case["scores"])
+    views = official_views(case["ids"], codec, units="reference", scan_sizes=scan)
+    assert_views(views, case["scores"], case["valid_units"])
+    assert views.evidence is not None
+    scored = [(b, g) for b, g in enumerate(case["per_unit"]) if g is not None]
+    units = views.evidence[0]["25"]
+    assert [unit.label for unit in units] == [f"unit {b} of size 25" for b, _ in scored]
+    np.testing.assert_allclose([unit.weight * len(units) for unit in units], [g for _, g in scored], atol=1e-6)

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from wmbench_denmark.config import DenMarkConfig
 from wmbench_denmark.scheme import DenMark
 
+from wmbench.cli.app import run_cli
 from wmbench.errors import ConfigError
 from wmbench.runtime.backbones.tiny import TinyBackbone, TinyConfig
 from wmbench.runtime.settings import Decoding
@@ -98,6 +99,27 @@ def test_encoder_dimension_is_checked() -> None:
     scheme = DenMark(DenMarkConfig(), SchemeContext(BACKBONE.codec, load_encoder=lambda name: LyingEncoder()))
     with pytest.raises(ConfigError, match="wrong dimension"):
         scheme.features(["w5 w6"])
+
+
+class BrokenEncoder(ToyEncoder):
+    def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        return super().encode(texts) * np.float32("nan")
+
+
+def test_vectors_that_are_no_numbers_are_refused() -> None:
+    with pytest.raises(ConfigError, match="no numbers"):
+        generated(encoder=BrokenEncoder(), samples=1)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["unit_size=0", "candidates=0", "channels=0", "scan_sizes=[]", "scan_sizes=9..8", "candidate_temperature=-0.1"],
+)
+def test_bad_settings_end_a_command_with_a_message(setting: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["run", "--scheme", "denmark", "--dry-run", "-S", setting]) == 2
+    shown = capsys.readouterr().err
+    assert setting.partition("=")[0] in shown
+    assert "Traceback" not in shown
 
 
 # --- generation ----------------------------------------------------------------------------------------------------

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from wmbench.lab.training.encoder_figures import measure
+from wmbench.lab.training.pairs import pairs
 from wmbench.lab.training.tokenizer import PROMPT_LAYOUT
 from wmbench.runtime.codec import TokenizerCodec
 from wmbench.semantics.mini_encoder import MiniEncoder
-from wmbench.semantics.plugin import LAB_WEIGHTS, lab_encoder
+from wmbench.semantics.plugin import LAB_WEIGHTS, lab_encoder, untrained_lab_encoder
 
 
 @pytest.fixture(scope="module")
@@ -56,3 +57,17 @@ def test_one_scan_costs_less_than_half_a_gigaflop(encoder: MiniEncoder) -> None:
 
 def test_the_card_is_there() -> None:
     assert Path(LAB_WEIGHTS / "mini-encoder.md").is_file()
+
+
+def test_untrained_it_sees_less_in_a_paraphrase(encoder: MiniEncoder) -> None:
+    untrained = untrained_lab_encoder()
+    assert untrained.fingerprint == untrained_lab_encoder().fingerprint != encoder.fingerprint
+    assert untrained.dimension == encoder.dimension
+    assert isinstance(untrained, MiniEncoder)
+    assert untrained.shares_tokenizer(encoder.codec)
+    said = list(pairs(encoder.codec, 100, seed=7))
+    tuned, untuned = (
+        (each.encode([p.anchor for p in said]) * each.encode([p.positive for p in said])).sum(axis=1).mean()
+        for each in (encoder, untrained)
+    )
+    assert tuned > untuned + 0.2

@@ -21,7 +21,7 @@ def host() -> Host:
 
 
 def test_what_is_registered(host: Host) -> None:
-    assert set(host.encoders) == {"mini", "mini:", "hf:", "minilm"}
+    assert set(host.encoders) == {"mini", "mini-untrained", "mini:", "hf:", "minilm"}
     assert "train-encoder" in host.commands
 
 

@@ -23,6 +23,7 @@ SignedDirections = Callable[[IntArray], Floats]
 """s_bj theta_bj [units, C, dimension] of consecutive units b."""
 
 _UNITS_AT_ONCE = 16
+"""torch draws normal numbers in groups of 16, so only whole groups do not depend on how many units are drawn."""
 
 
 def secret_channels(
@@ -38,18 +39,14 @@ def secret_channels(
 def official_channels(
     units: int, channels: int, dimension: int, direction_seed: int, sign_seed: int
 ) -> tuple[npt.NDArray[np.float32], Signs]:
-    """The DenMark authors' directions [units, C, dimension] and signs [units, C], from torch's CPU generator.
-
-    torch draws normal numbers in groups of 16, so only whole groups do not depend on how many units are drawn.
-    """
+    """The DenMark authors' directions [units, C, dimension] and signs [units, C], from torch's CPU generator."""
     import torch
 
-    rows = -(-units // _UNITS_AT_ONCE) * _UNITS_AT_ONCE * channels
+    rows = units * channels
     directions = torch.randn(rows, dimension, generator=torch.Generator().manual_seed(direction_seed))
     directions = directions / directions.norm(dim=-1, keepdim=True).clamp_min(1e-12)
     signs = 2 * torch.randint(0, 2, (rows,), generator=torch.Generator().manual_seed(sign_seed)) - 1
-    shape = (-1, channels, dimension)
-    return directions.reshape(shape)[:units].numpy(), signs.reshape(-1, channels)[:units].numpy()
+    return directions.reshape(units, channels, dimension).numpy(), signs.reshape(units, channels).numpy()
 
 
 def secret_directions(key: SecretKey, scheme: str, version: int, channels: int, dimension: int) -> SignedDirections:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,14 @@ from torch import Tensor, nn
 
 from wmbench.runtime.codec import TokenizerCodec
 from wmbench.semantics.hf_encoder import load_parts, mean_pool
-from wmbench.semantics.mini_encoder import FORMAT, TOKENIZER_FILE, WEIGHTS_FILE, as_inside_a_text
+from wmbench.semantics.mini_encoder import (
+    FORMAT,
+    TOKENIZER_FILE,
+    WEIGHTS_FILE,
+    MiniEncoder,
+    MiniWeights,
+    as_inside_a_text,
+)
 
 TRAINING_LENGTH = 64
 """Longest training input of a transformer, in tokens; segments have 25 words at most."""
@@ -90,6 +98,13 @@ class MiniModule(nn.Module):
             counts += torch.bincount(torch.tensor(row, dtype=torch.long), minlength=self.codec.size)
         with torch.no_grad():
             self.pooling.copy_(-torch.log1p(counts / counts.sum() / COMMON_SHARE))
+
+    def as_encoder(self) -> MiniEncoder:
+        """As it is now, for use without gradients."""
+        weights = {name: tensor.numpy().copy() for name, tensor in self.state_dict().items()}
+        identity = b"".join(array.tobytes() for array in weights.values()) + self.codec.fingerprint.encode()
+        fingerprint = hashlib.blake2b(identity + FORMAT.encode(), digest_size=8).hexdigest()
+        return MiniEncoder(MiniWeights(**weights), self.codec, fingerprint)
 
     def save_weights(self, path: Path, facts: Mapping[str, Any]) -> None:
         """fp16 on disk; the header tells which tokenizer it needs and how it was made."""

@@ -55,7 +55,7 @@ def embed_ids(encoder: Encoder, codec: TextCodec, rows: Sequence[Ids]) -> npt.ND
     """[n, dimension] of units given as ids, by the fast path where the encoder has one."""
     if isinstance(encoder, WindowEncoder) and encoder.shares_tokenizer(codec):
         return encoder.encode_ids(rows)
-    return encoder.encode([codec.decode(np.asarray(row).tolist()) or EMPTY_TEXT for row in rows])
+    return encoder.encode([codec.decode(np.asarray(row).tolist()).strip() or EMPTY_TEXT for row in rows])
 
 
 def embed_units(

@@ -6,28 +6,28 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from wmbench import hookimpl
-from wmbench.published import UNIT_EMBEDDING_SETTINGS, UNIT_EMBEDDINGS
+from wmbench.published import (
+    DREAM,
+    ENCODER,
+    LAB,
+    LLADA,
+    LLADA2,
+    SCAN_SETTINGS,
+    UNIT_EMBEDDING_SETTINGS,
+    UNIT_EMBEDDINGS,
+    blocks,
+    on,
+    origin,
+)
 from wmbench.types import SchemeInfo
 
-# The paper's encoder is this model after contrastive training. Its weights have no public name, so the untuned model
-# stands here; name a trained one with `-S encoder=hf:<directory>`.
-_ENCODER = {"encoder": "hf:intfloat/e5-base-v2", "dimension": 768}
-_ANSWER = {"max_new_tokens": 300, "temperature": 0.5}
-_UNIT_BY_UNIT = {**_ANSWER, "schedule": "block", "block_length": 25, "block_origin": "answer", "positions": "random"}
-_DREAM = {**_ANSWER, "schedule": "origin", "steps": 300, "eps": 1e-3}
-
 PAPER_SETTINGS: Mapping[str, Mapping[str, Any]] = {
-    "llada-8b": {**_ENCODER, "decoding": _UNIT_BY_UNIT},
-    "llada-1.5": {**_ENCODER, "decoding": _UNIT_BY_UNIT},
-    "llada2.0-mini": {**_ENCODER, "decoding": _UNIT_BY_UNIT},
-    "dream-7b": {**_ENCODER, "decoding": _DREAM},
-    "mini": {"position_scope": "block"},
-    "mini-full": {"position_scope": "block"},
+    **on((*LLADA, *LLADA2), ENCODER, blocks()),
+    **on(DREAM, ENCODER, origin()),
+    **{name: {"position_scope": "block"} for name in LAB},
 }
 """What differs from the defaults of `DenMarkConfig`, which are the paper's. The lab decodes in blocks of five."""
 
-
-# Settings that concern the texts only, and the detector only; the others concern both.
 _DECODING_ONLY = frozenset(
     {
         "preset",
@@ -46,7 +46,7 @@ _DECODING_ONLY = frozenset(
         "stale_context",
     }
 )
-_DETECTION_ONLY = frozenset({"detector", "scan_sizes", "scan_rule", "units", "reference_tokens"})
+"""Settings that concern the texts and not the detector."""
 
 SWEEPS: Mapping[str, Mapping[str, Sequence[Any]]] = {
     "candidate-temperature": {"candidate_temperature": [0.2, 0.4, 0.6, 0.8, 1.0]},
@@ -80,7 +80,7 @@ def register_schemes() -> list[SchemeInfo]:
             key_use="secret",
             settings=PAPER_SETTINGS,
             decoding_only=_DECODING_ONLY,
-            detection_only=_DETECTION_ONLY,
+            detection_only=SCAN_SETTINGS,
             feature_settings=UNIT_EMBEDDING_SETTINGS,
             feature_family=UNIT_EMBEDDINGS,
             approximate=frozenset({"prefilter", "stale_context"}),

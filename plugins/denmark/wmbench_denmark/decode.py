@@ -11,7 +11,7 @@ from wmbench.runtime.step import Step
 from wmbench.types import Commit, Encoder, TextCodec
 from wmbench_denmark.candidates import Candidates, active_units, draw_candidates
 from wmbench_denmark.config import DenMarkConfig
-from wmbench_denmark.keys import UnitVectors
+from wmbench_denmark.keys import unit_vectors
 from wmbench_denmark.rollouts import UnitScorer, scores_of, select
 
 
@@ -20,11 +20,7 @@ class Decoder:
 
     def __init__(self, config: DenMarkConfig, encoder: Encoder, codec: TextCodec, key: SecretKey | None) -> None:
         self._config = config
-        self._scorer = UnitScorer(encoder, codec, UnitVectors(config, key, encoder.dimension))
-
-    @property
-    def scorer(self) -> UnitScorer:
-        return self._scorer
+        self.scorer = UnitScorer(encoder, codec, unit_vectors(config, key, encoder.dimension))
 
     def decide(self, step: Step) -> Commit:
         """Every active unit gets the tokens of its best candidate; all of them are scored on the same canvas."""
@@ -34,7 +30,7 @@ class Decoder:
     def evaluate(self, step: Step) -> tuple[list[Candidates], list[int]]:
         """The candidates of every active unit, and which of them is the best."""
         candidates = draw_candidates(step, active_units(step, self._config), self._config)
-        scores = scores_of(step, candidates, self._scorer, self._config)
+        scores = scores_of(step, candidates, self.scorer, self._config)
         return candidates, [select(s, c.log_probability) for s, c in zip(scores, candidates, strict=True)]
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from wmbench.keys import SecretKey
-from wmbench.semantics.scan import UnitTable, mean_views, min_p_verdicts, unit_features
+from wmbench.semantics.scan import UnitTable, mean_views
 from wmbench.types import Features, TextContext, Views
 from wmbench_denmark.config import DenMarkConfig
-from wmbench_denmark.keys import UnitVectors
-
-__all__ = ["min_p_verdicts", "unit_features", "unit_scores"]
+from wmbench_denmark.keys import unit_vectors
 
 
 def unit_scores(features: Features, key: SecretKey | None, config: DenMarkConfig, context: TextContext) -> Views:
     """S_m' of every text at every size."""
     table = UnitTable(features, config)
-    vectors = UnitVectors(config, key, table.dimension).first(table.most_units)
+    vectors = unit_vectors(config, key, table.dimension).first(table.most_units)
     return mean_views(table, table.projections(vectors, table.units), context)

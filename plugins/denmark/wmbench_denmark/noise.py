@@ -28,7 +28,7 @@ from wmbench.types import Commit, IntArray
 from wmbench_denmark.candidates import Candidates
 from wmbench_denmark.config import DenMarkConfig
 from wmbench_denmark.decode import Decoder, commit_of
-from wmbench_denmark.rollouts import deduplicate
+from wmbench_denmark.rollouts import deduplicate, rollout_temperature
 
 Floats = npt.NDArray[np.float64]
 WAYS = ("independent", "common", "own order", "base order")
@@ -101,8 +101,7 @@ class NoiseMeter:
 
     def _draw(self, way: str, logits: Tensor, uniforms: Floats, base_order: Tensor, step: Step) -> IntArray:
         """Tokens [rest, R]."""
-        decoding, config = step.decoding, self._config
-        temperature = decoding.temperature if config.rollout_temperature is None else config.rollout_temperature
+        decoding, temperature = step.decoding, rollout_temperature(step, self._config)
         u = torch.from_numpy(uniforms).to(logits.device)
         if temperature == 0.0:
             return np.repeat(logits.argmax(-1, keepdim=True).cpu().numpy(), u.shape[1], axis=1)

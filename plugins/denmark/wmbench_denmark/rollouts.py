@@ -11,14 +11,15 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from wmbench.errors import ConfigError
 from wmbench.runtime.lookahead import Edit
 from wmbench.runtime.sampling import draw_tokens
 from wmbench.runtime.step import Step
+from wmbench.semantics.channels import UnitVectors
 from wmbench.semantics.units import embed_ids
 from wmbench.types import Encoder, IntArray, TextCodec
 from wmbench_denmark.candidates import ActiveUnit, Candidates
 from wmbench_denmark.config import DenMarkConfig, RolloutSchedule
-from wmbench_denmark.keys import UnitVectors
 
 Floats = npt.NDArray[np.float64]
 _MARGIN = 4
@@ -30,6 +31,10 @@ def rollout_count(masks: int, length: int, mean: int, schedule: RolloutSchedule)
     if schedule == "constant" or length == 1:
         return mean
     return max(1, math.floor(1 + 2 * (mean - 1) * (masks - 1) / (length - 1) + 0.5))
+
+
+def rollout_temperature(step: Step, config: DenMarkConfig) -> float:
+    return step.decoding.temperature if config.rollout_temperature is None else config.rollout_temperature
 
 
 def deduplicate(rows: IntArray) -> tuple[IntArray, IntArray]:
@@ -86,6 +91,10 @@ class UnitScorer:
         vectors = self._vectors.first(int(numbers.max()) + 1)
         # einsum sums every row by itself: equal texts score equal to the last bit, which ties rely on.
         scores: Floats = np.einsum("nd,nd->n", embeddings[index].astype(np.float64), vectors[numbers])
+        if not np.isfinite(scores).all():
+            raise ConfigError(
+                "the encoder returned vectors that are no numbers", hint="name another one: -S encoder=..."
+            )
         return scores
 
     def _means_of_row(self, completed: Sequence[Completions]) -> list[Floats]:
@@ -140,10 +149,13 @@ def _rolled_out(
             # A completed unit has nothing to roll out: it is its own only completion.
             uniforms.append(draws[k, rest - unit.first] if len(rest) else np.empty((0, 1)))
             blanks.append(filled[k])
-    temperature = step.decoding.temperature if config.rollout_temperature is None else config.rollout_temperature
-    windows = [_window(step, c.unit) for c, kept in zip(candidates, looked_at, strict=True) for _ in kept]
-    lookahead = step.lookahead(edits, windows if config.stale_context else None)
-    drawn = lookahead.sample(rests, uniforms, temperature, step.decoding.top_k, step.decoding.top_p)
+    windows = None
+    if config.stale_context:
+        windows = [_window(step, c.unit) for c, kept in zip(candidates, looked_at, strict=True) for _ in kept]
+    temperature = rollout_temperature(step, config)
+    drawn = step.lookahead(edits, windows).sample(
+        rests, uniforms, temperature, step.decoding.top_k, step.decoding.top_p
+    )
     completed, at = [], 0
     for c, indices in zip(candidates, looked_at, strict=True):
         mine = range(at, at + len(indices))
@@ -177,7 +189,7 @@ def _prefiltered(
 ) -> list[IntArray]:
     """The best few of each unit, by rollouts that ignore what the candidate changes in the distribution."""
     completed = []
-    temperature = step.decoding.temperature if config.rollout_temperature is None else config.rollout_temperature
+    temperature = rollout_temperature(step, config)
     for c, indices in zip(candidates, considered, strict=True):
         assert c.base_logits is not None
         unit, places = c.unit, c.unit.masked - c.unit.first
