@@ -10,9 +10,10 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from wmbench.bench.resolved import Resolved, settings_of, slug, spec_hash
-from wmbench.config import ALL, CHAIN, FEW, LOCAL, Choice, Settings
+from wmbench.config import ALL, CHAIN, FEW, LOCAL, Choice
 from wmbench.errors import ConfigError
 from wmbench.host import Entry, Host, PluginRecord, load_attribute
+from wmbench.settings import Settings
 from wmbench.types import AttackInfo
 
 NO_LIMITS: Final[Mapping[str, Any]] = {}

@@ -18,11 +18,12 @@ from wmbench.bench.filters import FilterSettings
 from wmbench.bench.resolved import Resolved as Resolved
 from wmbench.bench.resolved import settings_of, slug
 from wmbench.bench.resolved import spec_hash as spec_hash
-from wmbench.config import ALL, Choice, RunConfig, Settings, merged, validated
+from wmbench.config import ALL, Choice, RunConfig
 from wmbench.errors import ConfigError
 from wmbench.host import Host, PluginRecord, Registry
 from wmbench.runtime.backbones.hf.directory import Checkpoint, looks_like_a_path
 from wmbench.runtime.settings import Decoding
+from wmbench.settings import Settings, merged, validated
 from wmbench.types import BackboneEntry, DatasetInfo, KeyUse, SchemeInfo
 
 PREFERRED_BACKBONES = ("mini", "tiny")

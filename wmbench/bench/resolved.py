@@ -11,9 +11,9 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
-from wmbench.config import Settings, validated
 from wmbench.errors import ConfigError
 from wmbench.host import Entry, load_attribute
+from wmbench.settings import Settings, validated
 from wmbench.types import Registered
 
 Info = TypeVar("Info", bound=Registered)

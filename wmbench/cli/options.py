@@ -184,7 +184,8 @@ def config_from_options(
     **options: Any,
 ) -> RunConfig:
     """The run configuration of a command's options; those that were not given are left to file and preset."""
-    from wmbench.config import Overrides, load_config, parse_overrides
+    from wmbench.config import Overrides, load_config
+    from wmbench.settings import parse_overrides
 
     given = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()}
     given = {name: value for name, value in given.items() if value not in (None, [])}
