@@ -16,6 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr,
 
 from wmbench.errors import ConfigError, UnknownNameError
 from wmbench.keys import KeySource
+from wmbench.prf import Prf
 from wmbench.redaction import shown
 from wmbench.settings import Settings as Settings
 from wmbench.settings import merged as merged
@@ -34,7 +35,13 @@ _LAB: Final[Settings] = {
     "keys": 25,
 }
 PRESETS: Final[dict[str, Settings]] = {
-    "quick": {"samples": 8, "attacks": ["few"], "calibration_texts": 2700, "heldout_texts": 1000},
+    "quick": {
+        "samples": 8,
+        "attacks": ["few"],
+        "calibration_texts": 2700,
+        "heldout_texts": 1000,
+        "lengths": [150, 200, 250, 300],  # shorter ones would need null texts of their own
+    },
     "lab-mid": {**_LAB, "samples": 100, "calibration_texts": 6000, "heldout_texts": 4000, "attacked_nulls": 200},
     "lab-full": {
         **_LAB,
@@ -53,6 +60,7 @@ PRESETS: Final[dict[str, Settings]] = {
         "calibration_texts": 30_000,
         "heldout_texts": 10_000,
         "filters": {"strict_repetition": True},
+        "prf": "official",
     },
 }
 """Partial configurations by name. A preset's values count as defaults: what the user says always wins."""
@@ -117,6 +125,10 @@ class RunConfig(BaseModel):
     key: str | None = Field(
         None, description="`env:VARIABLE` or `file:PATH`; None: $WMBENCH_KEY, else the user's key file."
     )
+    prf: Prf | None = Field(
+        None,
+        description="For every scheme that has this setting: `hmac` (your key) or `official` (as published).",
+    )
     alpha: float = Field(0.01, gt=0, lt=1, description="Level at which a text counts as detected.")
     filters: Settings = Field(
         default_factory=dict, description="What a sample must be to count; by default the paper's filters."
@@ -162,6 +174,11 @@ class RunConfig(BaseModel):
     def limits(self) -> Settings:
         """The budgets that are set."""
         return self.model_dump(include=set(LIMITS), exclude_none=True)
+
+    @property
+    def for_all_schemes(self) -> Settings:
+        """Settings of every scheme that knows them, below its own."""
+        return self.model_dump(include={"prf"}, exclude_none=True)
 
     @property
     def defaulted(self) -> Settings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -150,6 +151,7 @@ def test_two_processes_and_sigterm(
         first.wait()
     assert first.returncode == 130, stderr
     assert "run the same command again: it resumes" in stderr
+    assert f"command: {shlex.join(['wmbench', *arguments])}" in stderr
     folder = only_folder(tmp_path / "runs")
     assert json.loads((folder / "run.json").read_text())["status"] == "cancelled"
     assert not (folder / "owner.json").exists()

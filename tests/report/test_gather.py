@@ -70,6 +70,22 @@ def test_lab_figures_say_what_they_are_not(document: Document, tmp_path: Path) -
     assert gather([tmp_path]).notices == []
 
 
+def test_the_model_with_full_attention_is_the_labs_too(tmp_path: Path) -> None:
+    write_runs(tmp_path, {"denmark": 3.0}, backbone="mini-full")
+    assert "embedded model mini-full" in gather([tmp_path], texts=0).notices[0]
+
+
+def test_approximate_options_are_announced(runs: Path, tmp_path: Path) -> None:
+    run = tmp_path / "denmark_mini_finance_0000000000"
+    shutil.copytree(runs / run.name, run)
+    written = json.loads((run / "run.json").read_text())
+    written["scheme"]["approximations"] = {"prefilter": 4}  # where the pipeline writes them
+    (run / "run.json").write_text(json.dumps(written))
+    found = gather([run], texts=0)
+    assert found.measured[0].approximations == {"prefilter": 4}
+    assert found.warnings == ["denmark is approximate (prefilter = 4)."]
+
+
 def test_different_null_sets_are_announced(runs: Path, tmp_path: Path) -> None:
     write_runs(tmp_path, {"other": 2.0}, calibration=2700)
     (warning,) = gather([runs, tmp_path], texts=0).warnings
@@ -159,6 +175,7 @@ def test_paper_figures_are_found_by_cell() -> None:
         ),
         ("quick", {"schemes": ["none"], "attacks": ["identity"], "filters": {"min_tokens": 4}, "keys": 3, "seed": 5}),
         ("lab-mid", {"samples": 10, "lengths": [50, 100], "top_up": True, "normalise": True, "nulls": ["lab"]}),
+        ("paper", {"schemes": ["denmark"], "prf": "hmac", "backbones": ["llada-8b"]}),
         ("quick", {"schemes": ["none"], "datasets": ["toy"], "retries": 2, "attacked_nulls": 5, "judge": "mini-judge"}),
     ],
 )

@@ -107,7 +107,7 @@ def test_false_positives_before_and_after_each_attack(html: str, document: Docum
     shown = [
         f"<b>{100 * r.estimate:.2f}</b> <small>[{100 * r.low:.2f}, {100 * r.high:.2f}]</small>" for r in rates if r
     ]
-    assert " → ".join(shown) in table
+    assert "<br>→ ".join(shown) in table
     spared = [run.model_copy(update={"families": run.families[:2]}) for run in document.runs]
     assert 'id="fpr"' not in html_page(document.model_copy(update={"runs": spared}))
 

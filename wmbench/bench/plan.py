@@ -16,7 +16,7 @@ from wmbench.bench.attack_plan import AttackChain, resolve_attacks
 from wmbench.bench.draws import PROMPTS_PER_TEXT
 from wmbench.bench.filters import FilterSettings
 from wmbench.bench.resolved import Resolved as Resolved
-from wmbench.bench.resolved import settings_of, slug
+from wmbench.bench.resolved import known_settings, settings_of, slug
 from wmbench.bench.resolved import spec_hash as spec_hash
 from wmbench.config import ALL, Choice, RunConfig
 from wmbench.errors import ConfigError
@@ -170,6 +170,7 @@ def _run(
     entry, _ = host.schemes.resolve(choice.name)
     published = _published(entry.info, backbone, dataset)
     below = {name: value for name, value in published.items() if name != "decoding"}
+    below |= known_settings(entry, config.for_all_schemes)
     scheme = Resolved(entry, settings_of(entry, "scheme", merged(below, choice.params)), slug(choice.name))
     decoding = _decoding(backbone.info.decoding, published.get("decoding", {}), config.decoding)
     return RunPlan(config, scheme, backbone, dataset, decoding, attacks, _filters(config, decoding), nulls)

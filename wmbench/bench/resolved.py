@@ -54,6 +54,14 @@ def settings_of(entry: Entry[Any], kind: str, params: Mapping[str, Any]) -> Base
     return validated(model, params, f"{kind} {info.name!r}")
 
 
+def known_settings(entry: Entry[Any], settings: Mapping[str, Any]) -> Settings:
+    """Those that this thing has, of settings that are meant for every one that has them."""
+    if not settings or entry.info.config is None:
+        return {}
+    known = load_attribute(entry.info.config, entry.plugin).model_fields
+    return {name: value for name, value in settings.items() if name in known}
+
+
 def spec_hash(identity: Mapping[str, Any]) -> str:
     try:
         canonical = json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -110,6 +110,11 @@ _RUN = [
         multiple=True,
         help="Filter setting, such as min_tokens=100.",
     ),
+    click.option(
+        "--prf",
+        type=click.Choice(["hmac", "official"]),
+        help="For every scheme that has this setting: hmac (your key) or official (as published, without a key).",
+    ),
     click.option("--keys", type=int, help="Wrong keys that the controls average over (default: 1)."),
     click.option(
         "--attacked-nulls",

@@ -120,7 +120,7 @@ def _provenance(folder: RunFolder) -> dict[str, Any]:
             "seed": spec.get("seed"),
             "normalise": folder.metrics.get("normalise", False) if not folder.is_control else False,
         },
-        "approximations": run.get("approximations") or {},
+        "approximations": run.get("scheme", {}).get("approximations") or {},
         "versions": run.get("versions", {}),
         "platform": run.get("platform", {}),
         "fingerprints": run.get("fingerprints", {}),

@@ -6,10 +6,11 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final
 
 from wmbench.bench.derived import digest
+from wmbench.published import LAB
 from wmbench.report.document import RunReport
 
-LAB_BACKBONES: Final = ("mini", "tiny", "tiny-block")
 NONSENSE_BACKBONES: Final = ("tiny", "tiny-block")
+LAB_BACKBONES: Final = (*LAB, *NONSENSE_BACKBONES)
 
 
 def notices(runs: Sequence[RunReport]) -> list[str]:
