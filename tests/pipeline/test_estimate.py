@@ -41,7 +41,7 @@ def test_what_is_finished_takes_no_time(tmp_path: Path) -> None:
     runs = prepared(tmp_path, attacks=[])
     assert "no time decoding" not in total_minutes(runs)
     execute(runs[0])
-    assert total_minutes(runs).startswith("about no time on this machine (no time decoding, no time null texts")
+    assert total_minutes(runs).startswith("about no time on this machine (no time decoding, no time features;")
 
 
 def test_durations_are_said_in_their_unit() -> None:

@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from wmbench.bench.resolved import spec_hash
 from wmbench.bench.stages.base import Run
+from wmbench.bench.stages.lengths import lengths_of
+from wmbench.bench.stages.metrics import FILE as METRICS
 from wmbench.run_hooks import RunHooks
 from wmbench.runtime.settings import Decoding
 from wmbench.types import Commit
 
 if TYPE_CHECKING:
     from wmbench.runtime.backbone import Backbone
+    from wmbench.runtime.row import Row
     from wmbench.runtime.step import Step
 
 _STEPS: Final = 8
@@ -77,16 +80,14 @@ def estimates(runs: Sequence[Run]) -> list[Estimate]:
 
 
 def total_minutes(runs: Sequence[Run], workers: int = 1) -> str:
-    """A sentence on how long all runs will take: what is left to decode, and the features of null texts."""
+    """A sentence on how long all runs will take: what is left to decode, and the features of all texts."""
     unfinished = {run: left for run in runs if (left := run.wanted - len(run.store.samples.read())) > 0}
     costs = estimates(list(unfinished))
-    decoding = sum(cost.minutes / cost.samples * left for cost, left in zip(costs, unfinished.values(), strict=True))
-    detectors = {run.detector.features_digest: run for run in runs if run.detector is not None}
-    features = sum(_feature_minutes(run) for run in detectors.values())
-    parts = f"{duration(decoding / workers)} decoding, {duration(features)} null texts"
-    return (
-        f"about {duration(decoding / workers + features)} on this machine ({parts}; attacks and controls come on top)"
-    )
+    shares = zip(costs, unfinished.values(), strict=True)
+    decoding = sum(cost.minutes / cost.samples * left for cost, left in shares) / workers
+    features = _feature_minutes(runs)
+    parts = f"{duration(decoding)} decoding, {duration(features)} features; attacks and controls come on top"
+    return f"about {duration(decoding + features)} on this machine ({parts})"
 
 
 def duration(minutes: float) -> str:
@@ -96,22 +97,40 @@ def duration(minutes: float) -> str:
     return f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
 
 
-def _feature_minutes(run: Run) -> float:
-    """Of the null texts whose features are not there yet."""
+def _feature_minutes(runs: Sequence[Run]) -> float:
+    """Of null texts, once for all detectors that share them, and of each run's own texts."""
+    texts: dict[str, int] = {}
+    detectors: dict[str, Run] = {}
+    for run in runs:
+        if run.detector is not None:
+            kind = run.detector.features_digest
+            if detectors.setdefault(kind, run) is run:
+                texts[kind] = _null_texts_left(run)
+            texts[kind] += _own_texts_left(run)
+    return sum(_seconds_per_text(run) * texts[kind] for kind, run in detectors.items() if texts[kind]) / 60
+
+
+def _null_texts_left(run: Run) -> int:
     assert run.detector is not None
-    needed = sum(
-        size
-        for spec in run.nulls
-        for side, size in spec.sizes.items()
-        if not run.library.has_features(spec, side, run.detector)
-    )
-    if not needed:
-        return 0.0
+    sides = ((spec, side, size) for spec in run.nulls for side, size in spec.sizes.items())
+    return sum(size for spec, side, size in sides if not run.library.has_features(spec, side, run.detector))
+
+
+def _own_texts_left(run: Run) -> int:
+    """Marked and clean ones as they are, marked ones after each attack and at each length."""
+    if (run.store.folder / METRICS).exists():
+        return 0
+    sets = 2 + len(run.plan.attacks) + len(lengths_of(run))
+    return run.wanted * sets
+
+
+def _seconds_per_text(run: Run) -> float:
+    assert run.detector is not None
     probes = [null.text for null in islice(run.builder.null_texts(run.nulls[0].source, _PROBES), _PROBES)]
     begun = time.perf_counter()
     for _ in run.detector.features(probes):
         pass
-    return (time.perf_counter() - begun) / len(probes) * needed / 60 if probes else 0.0
+    return (time.perf_counter() - begun) / max(1, len(probes))
 
 
 # --- one answer ------------------------------------------------------------------------------------------------
@@ -152,6 +171,16 @@ class _Deadline:
         return self._backbone.hidden(windows)
 
 
+@dataclass(slots=True)
+class _Progress:
+    """As far as whole steps have come; a step that was cut off is not in it."""
+
+    steps: int = 0
+    answers: float = 0.0
+    forwards: int = 0
+    seconds: float = 0.0
+
+
 def _answer_cost(run: Run, seconds: float) -> _AnswerCost:
     """Decode the first steps of one batch under the real scheme; nothing is written."""
     from wmbench.bench.counting import count_cost
@@ -163,29 +192,31 @@ def _answer_cost(run: Run, seconds: float) -> _AnswerCost:
     hooks.require("decode_step", "generate")
     engine = make_engine(cast("Backbone", _Deadline(run.backbone, seconds)), decoding)
     batch = run.samples[: plan.config.batch_size]
-    steps = forwards = 0
-    answers = elapsed = 0.0  # answers in fractions, as far as whole steps have come
-    begun = time.perf_counter()
+    done, begun = _Progress(), time.perf_counter()
+
+    def note(answers: float) -> None:
+        done.answers, done.forwards, done.seconds = answers, engine.counters.forward_rows, time.perf_counter() - begun
 
     def measured(step: Step) -> Commit:
-        nonlocal steps, forwards, answers, elapsed
-        if steps:  # a step is over when the next one begins: its tokens are on the canvas then
-            filled = sum(len(row.generated) - len(row.masked) for row in step.rows)
-            by_steps = steps * len(step.rows) / planned_steps(decoding)
-            answers = max(by_steps, filled / decoding.max_new_tokens)  # one step may fill a whole block
-            forwards, elapsed = engine.counters.forward_rows, time.perf_counter() - begun
-        if steps == _STEPS:
+        if done.steps:  # a step is over when the next one begins: its tokens are on the canvas then
+            note(_answered(step.rows, done.steps, decoding))
+        if done.steps == _STEPS:
             raise _TimeIsUp
-        steps += 1
+        done.steps += 1
         return hooks.decode_step(step)
 
     with suppress(_TimeIsUp):
         list(decode(batch, engine, decoding, measured, hooks.begin, seed=plan.config.seed, batch_size=len(batch)))
-        # The whole batch in fewer steps than are measured.
-        answers, forwards, elapsed = float(len(batch)), engine.counters.forward_rows, time.perf_counter() - begun
-    if answers:
-        return _AnswerCost(forwards / answers, elapsed / answers, "timed")
+        note(len(batch))  # a batch that needs fewer steps than are measured
+    if done.answers:
+        return _AnswerCost(done.forwards / done.answers, done.seconds / done.answers, "timed")
     per_position = (time.perf_counter() - begun) / engine.counters.forward_tokens
     counted = count_cost(plan, run.backbone.attention, run.backbone.logit_shift)
     tokens = decoding.max_new_tokens
     return _AnswerCost(counted.forwards * tokens, counted.positions * tokens * per_position, "counted")
+
+
+def _answered(rows: Sequence[Row], steps: int, decoding: Decoding) -> float:
+    """Answers in fractions: by steps, or by tokens where one step fills a whole block."""
+    filled = sum(len(row.generated) - len(row.masked) for row in rows)
+    return max(steps * len(rows) / planned_steps(decoding), filled / decoding.max_new_tokens)
