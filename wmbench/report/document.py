@@ -207,6 +207,8 @@ class RunReport(Part):
     backbone: str
     dataset: str
     key_id: str | None = None
+    key_use: str = "secret"
+    """`secret`, `fixed` (a published constant: anybody can find and forge the mark) or `none` (no mark)."""
     alpha: float | None = None
     is_control: bool = False
     """Unmarked texts: no detector and no rates, only texts and cost."""

@@ -112,6 +112,7 @@ def _provenance(folder: RunFolder) -> dict[str, Any]:
     return {
         "name": folder.path.resolve().name,
         "command": command_line(run.get("arguments", {})),
+        "key_use": run.get("scheme", {}).get("key_use", "secret"),
         "settings": {
             "scheme": spec.get("scheme", {}).get("settings", {}),
             "decoding": spec.get("decoding", {}),

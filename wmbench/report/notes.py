@@ -26,6 +26,11 @@ def notices(runs: Sequence[RunReport]) -> list[str]:
             f"The model {_listed(nonsense)} is a random transformer that writes nonsense: these rates show that the "
             "pipeline works, not how robust a scheme is."
         )
+    if public := list(dict.fromkeys(run.scheme for run in runs if run.key_use == "fixed")):
+        found.append(
+            f"No secret: {_listed(public)} ran with published constants in place of a key. Anybody can find and forge "
+            "these marks, and there is no wrong key to try."
+        )
     return found
 
 
