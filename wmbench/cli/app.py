@@ -34,7 +34,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tune": ("wmbench.cli.tune:tune", "Search one setting of a scheme to a target quality or detection rate."),
     "sweep": ("wmbench.cli.sweep:sweep", "Measure a scheme over a grid of settings."),
     "analyse": ("wmbench.cli.analyse:analyse", "Experiments of the installed plugins that look inside a scheme."),
-    "report": ("wmbench.cli.report:report", "Write a report on finished runs: an HTML page that needs no network."),
+    "report": (
+        "wmbench.cli.report:report",
+        "Write a report on finished runs (offline HTML page, JSON, CSV, LaTeX, Markdown).",
+    ),
     "view": ("wmbench.cli.view:view", "Show the report of finished runs in a browser, served to this machine only."),
     "compare": ("wmbench.cli.compare:compare", "Compare two runs on the prompts they share, with paired intervals."),
     "ls": ("wmbench.cli.listing:ls", "List schemes, attacks, backbones, datasets and encoders."),

@@ -31,7 +31,7 @@ _COUNTS: Final = ("forward_tokens", "forward_rows", "head_rows", "steps")
 
 def charts(document: Document) -> list[Chart]:
     made = (_robustness, _strength, _roc, _false_positives, _quality, _cost, _length)
-    return [make(document) for make in made]
+    return sorted((make(document) for make in made), key=lambda chart: chart.spec is None)  # what is missing, last
 
 
 def _robustness(document: Document) -> Chart:

@@ -133,6 +133,8 @@ def _card(run: RunReport) -> dict[str, Any]:
     attacked = [(rate, cell) for cell in run.cells if cell.attack != UNATTACKED and (rate := cell.rate(target))]
     unhurt = unattacked.rate(target) if unattacked else None
     facts = [("no attack", _with_interval(unhurt, "%", 100))]
+    if unhurt is None and unattacked:
+        facts = [("AUC, no attack", _with_interval(unattacked.auc, digits=3))]
     if attacked:
         worst, cell = min(attacked, key=lambda pair: pair[0].estimate)
         facts.append((f"weakest: {cell.attack}", _with_interval(worst, "%", 100)))
