@@ -4,10 +4,13 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: run test test-slow lint bench clean
+.PHONY: run lab-mid lab-full test test-slow lint bench clean
 
 run: $(STAMP)  ## embedded defaults: generate, attack, calibrate, detect; ends in a report
 	$(BIN)/wmbench run --scheme denmark
+
+lab-mid lab-full: $(STAMP)  ## all schemes in the lab, at two sizes; says how long, and resumes
+	$(BIN)/wmbench run --preset $@
 
 test: $(STAMP) lint  ## linters, then the whole test suite
 	$(BIN)/pytest -n 2 -m "not slow"

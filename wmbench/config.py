@@ -7,23 +7,23 @@ A `RunConfig` names things; `wmbench.bench.plan` looks them up among the plugins
 
 from __future__ import annotations
 
-import difflib
-import re
-import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final
 
-import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
 from wmbench.errors import ConfigError, UnknownNameError
 from wmbench.keys import KeySource
+from wmbench.prf import Prf
 from wmbench.redaction import shown
-
-Settings = dict[str, Any]
-Model = TypeVar("Model", bound=BaseModel)
+from wmbench.settings import Settings as Settings
+from wmbench.settings import merged as merged
+from wmbench.settings import parse_override as parse_override
+from wmbench.settings import parse_overrides as parse_overrides
+from wmbench.settings import read_settings_file as read_settings_file
+from wmbench.settings import validated as validated
 
 DEFAULT_PRESET: Final = "quick"
 _COMPARED: Final = ["none", "denmark", "dlm_kgw", "dgmark", "patternmark", "umr"]
@@ -35,7 +35,13 @@ _LAB: Final[Settings] = {
     "keys": 25,
 }
 PRESETS: Final[dict[str, Settings]] = {
-    "quick": {"samples": 8, "attacks": ["few"], "calibration_texts": 2700, "heldout_texts": 1000},
+    "quick": {
+        "samples": 8,
+        "attacks": ["few"],
+        "calibration_texts": 2700,
+        "heldout_texts": 1000,
+        "lengths": [150, 200, 250, 300],  # shorter ones would need null texts of their own
+    },
     "lab-mid": {**_LAB, "samples": 100, "calibration_texts": 6000, "heldout_texts": 4000, "attacked_nulls": 200},
     "lab-full": {
         **_LAB,
@@ -54,6 +60,7 @@ PRESETS: Final[dict[str, Settings]] = {
         "calibration_texts": 30_000,
         "heldout_texts": 10_000,
         "filters": {"strict_repetition": True},
+        "prf": "official",
     },
 }
 """Partial configurations by name. A preset's values count as defaults: what the user says always wins."""
@@ -118,6 +125,10 @@ class RunConfig(BaseModel):
     key: str | None = Field(
         None, description="`env:VARIABLE` or `file:PATH`; None: $WMBENCH_KEY, else the user's key file."
     )
+    prf: Prf | None = Field(
+        None,
+        description="For every scheme that has this setting: `hmac` (your key) or `official` (as published).",
+    )
     alpha: float = Field(0.01, gt=0, lt=1, description="Level at which a text counts as detected.")
     filters: Settings = Field(
         default_factory=dict, description="What a sample must be to count; by default the paper's filters."
@@ -163,6 +174,11 @@ class RunConfig(BaseModel):
     def limits(self) -> Settings:
         """The budgets that are set."""
         return self.model_dump(include=set(LIMITS), exclude_none=True)
+
+    @property
+    def for_all_schemes(self) -> Settings:
+        """Settings of every scheme that knows them, below its own."""
+        return self.model_dump(include={"prf"}, exclude_none=True)
 
     @property
     def defaulted(self) -> Settings:
@@ -244,52 +260,6 @@ def key_source(text: str) -> KeySource:
     return KeySource("env", name) if kind == "env" else KeySource("file", str(Path(name).expanduser()))
 
 
-# --- files and overrides ---------------------------------------------------------------------------------------
-
-
-def read_settings_file(path: Path) -> Settings:
-    """A YAML or TOML file as a dictionary."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        data = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
-    except OSError as error:
-        raise ConfigError("the configuration file cannot be read", where=str(path), why=error.strerror) from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, yaml.YAMLError) as error:
-        kind = "TOML" if path.suffix == ".toml" else "YAML"
-        raise ConfigError(f"the configuration file is not valid {kind}", where=str(path), why=str(error)) from error
-    if data is None:
-        return {}
-    if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
-        raise ConfigError("the configuration file is not a list of `name: value` settings", where=str(path))
-    return data
-
-
-def parse_override(text: str, option: str) -> tuple[str, Any]:
-    """`name=value`, the value read as YAML: 3, 0.5, true, null, [1, 2], text."""
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip():
-        raise ConfigError(
-            f"{option} expects name=value", why=f"got {shown(text)}", hint=f"for instance {option} delta=2.0"
-        )
-    try:
-        return name.strip(), _number(value) if _is_number(value) else yaml.safe_load(value)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{option} {name.strip()}: the value is not YAML", why=str(error)) from error
-
-
-def _is_number(text: str) -> bool:
-    """YAML 1.1 reads 1e-3 as text; nobody who types it means that."""
-    return re.fullmatch(r"\s*[-+]?\d+(\.\d*)?[eE][-+]?\d+\s*", text) is not None
-
-
-def _number(text: str) -> float:
-    return float(text)
-
-
-def parse_overrides(texts: Iterable[str], option: str) -> Settings:
-    return dict(parse_override(text, option) for text in texts)
-
-
 def override_choices(choices: Sequence[Any], overrides: Settings, kind: str, option: str) -> list[Any]:
     """Apply `thing.name=value` (or `name=value` when only one thing is chosen) to a list of choices."""
     chosen: list[Settings] = [dict(_named(choice)) for choice in choices]
@@ -316,49 +286,3 @@ def override_choices(choices: Sequence[Any], overrides: Settings, kind: str, opt
 def _steps(name: str) -> list[str]:
     """`first|second:0.2` names two attacks."""
     return [step.strip().partition(":")[0] for step in name.split(CHAIN)]
-
-
-def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Settings:
-    """`above` wins; dictionaries are merged, everything else is replaced."""
-    result = dict(below)
-    for name, value in above.items():
-        old = result.get(name)
-        result[name] = merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
-    return result
-
-
-# --- errors without a pydantic traceback -----------------------------------------------------------------------
-
-
-def validated(model: type[Model], settings: Mapping[str, Any], what: str, where: str | None = None) -> Model:
-    """An instance of the model, or a ConfigError that names the field, the value and the near names."""
-    try:
-        # Unknown names are refused even where the plugin's model would ignore them: a misspelt setting never passes.
-        return model.model_validate(dict(settings), extra=model.model_config.get("extra") or "forbid")
-    except ValidationError as error:
-        problems = [_problem(model, dict(problem), what) for problem in error.errors(include_url=False)]
-        known = ", ".join(sorted(model.model_fields)) or "it has none"
-        unknown_only = all(problem["type"] == "extra_forbidden" for problem in error.errors(include_url=False))
-        raise ConfigError(
-            problems[0],
-            where=where,
-            why="; ".join(problems[1:]) or (f"known settings: {known}" if unknown_only else None),
-            hint="run `wmbench ls --settings` to see every setting with its default"
-            if unknown_only
-            else "correct the value",
-        ) from None  # the cause would show every input, the good ones too
-
-
-def _problem(model: type[BaseModel], problem: Settings, what: str) -> str:
-    path = ".".join(str(part) for part in problem["loc"])
-    if problem["type"] == "extra_forbidden":
-        name = str(problem["loc"][-1])
-        near = difflib.get_close_matches(name, list(model.model_fields), n=2, cutoff=0.5)
-        meant = f": did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
-        return f"{what} has no setting {path!r}{meant}"
-    reason = problem["msg"].removeprefix("Value error, ")
-    if not path:
-        return f"{what}: {reason}"
-    if problem["type"] == "missing":
-        return f"{what}: {path} is required"
-    return f"{what}: {path} = {shown(problem['input'])}: {reason[0].lower()}{reason[1:]}"

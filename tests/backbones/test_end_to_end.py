@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests import toy_encoder_plugin
 from tests.backbones.families import KINDS, NAMES
 from wmbench.cli.app import run_cli, wmbench
 
@@ -38,7 +39,6 @@ def test_generate(
     scheme: str,
     checkpoints: dict[str, Path],
     prompts: Path,
-    tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -46,28 +46,12 @@ def test_generate(
     monkeypatch.setenv("WMBENCH_KEY", "11" * 32)
     few = {"denmark": ["-S", "encoder=toy", "-S", "dimension=16", "-S", "candidates=3", "-S", "rollouts=1"]}
     steps = ["-D", "steps=24"] if NAMES[kind] == "dream-7b" and scheme not in ("dgmark",) else []
-    plugin = tmp_path / "toy_encoder.py"
-    plugin.write_text(_TOY_ENCODER)
     arguments = ["--file", str(prompts), "--backbone", NAMES[kind], "-B", f"path={checkpoints[kind]}", *SHORT, *steps]
-    records = generate(capsys, "--scheme", scheme, "--plugin", str(plugin), *arguments, *few.get(scheme, []))
+    records = generate(
+        capsys, "--scheme", scheme, "--plugin", toy_encoder_plugin.__file__, *arguments, *few.get(scheme, [])
+    )
     assert [len(record["token_ids"]) for record in records] == [24, 24, 24]  # type: ignore[arg-type]
     assert all(record["cost"]["forward_tokens"] > 0 for record in records)  # type: ignore[index]
-
-
-_TOY_ENCODER = """
-from wmbench import hookimpl
-from wmbench.types import EncoderInfo
-
-
-def make(argument):
-    from wmbench.testing.toys import ToyEncoder
-    return ToyEncoder()
-
-
-@hookimpl
-def register_encoders():
-    return [EncoderInfo("toy", "a bag of words", f"{__name__}:make", dimension=16)]
-"""
 
 
 _WORDS = "the river rises in spring and floods the lower fields save a little every month please"
@@ -84,17 +68,15 @@ def test_run_from_prompts_to_metrics(
     """All schemes in one command; every one with a detector ends in metrics."""
     monkeypatch.setenv("WMBENCH_KEY", "11" * 32)
     monkeypatch.chdir(tmp_path)
-    Path("toy_encoder.py").write_text(_TOY_ENCODER)
     draw, words = random.Random(0), _WORDS.split()
     nulls = [json.dumps({"id": f"n{i}", "text": " ".join(draw.choices(words, k=30))}) for i in range(120)]
     Path("nulls.jsonl").write_text("\n".join(nulls))
     prompts = [json.dumps({"prompt": " ".join(draw.choices(words, k=3 + 8 * i))}) for i in range(3)]
     Path("prompts.jsonl").write_text("\n".join(prompts))
-    small = ["encoder=toy", "dimension=16", "candidates=2", "rollouts=1", "scan_sizes=12..13"]
     arguments = [
-        "run", "--json", "--model", str(checkpoints[kind]), "--plugin", "toy_encoder.py",
+        "run", "--json", "--model", str(checkpoints[kind]), "--plugin", toy_encoder_plugin.__file__,
         *(part for scheme in SCHEMES for part in ("--scheme", scheme)),
-        *(part for setting in small for part in ("-S", f"denmark.{setting}")),
+        *(part for setting in toy_encoder_plugin.TOY_DENMARK for part in ("-S", f"denmark.{setting}")),
         "--dataset", "jsonl:prompts.jsonl", "--nulls", "texts:nulls.jsonl", "--no-attacks", "--alpha", "0.1",
         "--calibration-texts", "40", "--heldout-texts", "10", "-F", "min_tokens=1", "--device", "cpu",
         "--batch-size", "3", "-D", "max_new_tokens=30", "-D", "temperature=1.0", "-D", "steps=30",

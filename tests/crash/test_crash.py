@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -112,7 +113,7 @@ class Slow:
     @hookimpl
     def decode_step(self, step):
         pathlib.Path("decoding").touch()
-        time.sleep(0.05)
+        time.sleep(10)  # until it is terminated; the other process must find it at work on any machine
         return step.commit()
 
 def slow(config, context):
@@ -138,7 +139,7 @@ def test_two_processes_and_sigterm(
         while not (tmp_path / "decoding").exists():
             assert first.poll() is None
             assert time.monotonic() < deadline
-            time.sleep(0.05)
+            time.sleep(10)  # until it is terminated; the other process must find it at work on any machine
         assert main(arguments) == 4
         refusal = capsys.readouterr().err
         assert "another process is working on this run" in refusal
@@ -150,6 +151,7 @@ def test_two_processes_and_sigterm(
         first.wait()
     assert first.returncode == 130, stderr
     assert "run the same command again: it resumes" in stderr
+    assert f"command: {shlex.join(['wmbench', *arguments])}" in stderr
     folder = only_folder(tmp_path / "runs")
     assert json.loads((folder / "run.json").read_text())["status"] == "cancelled"
     assert not (folder / "owner.json").exists()

@@ -102,6 +102,22 @@ def test_presets_are_valid_and_what_the_user_says_wins() -> None:
     assert [backbone.name for backbone in one.backbones] == ["tiny"]
 
 
+def test_the_paper_preset_runs_schemes_as_published_unless_told_otherwise() -> None:
+    host = Host.discover()
+    small = {"backbone": "tiny", "datasets": ["toy"], "attacks": []}
+
+    def key_uses(preset: str, **options: Any) -> dict[str, str]:
+        plans = resolve_runs(load_config(preset, options={**small, **options}), host)
+        return {plan.scheme.info.name: plan.key_use for plan in plans}
+
+    assert set(key_uses("paper").values()) == {"fixed", "none"}
+    assert key_uses("paper", schemes=["denmark"]) == {"denmark": "fixed"}  # naming a scheme changes no setting of it
+    assert key_uses("paper", schemes=["denmark", "none"], prf="hmac") == {"denmark": "secret", "none": "none"}
+    own = [{"name": "denmark", "params": {"prf": "hmac"}}, "dlm_kgw"]
+    assert key_uses("paper", schemes=own) == {"denmark": "secret", "dlm_kgw": "fixed"}
+    assert key_uses("lab-mid", schemes=["denmark"]) == {"denmark": "secret"}
+
+
 def test_the_paper_preset_has_every_cell_of_the_main_tables() -> None:
     config = load_config("paper")
     cells = {

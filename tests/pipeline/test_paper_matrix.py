@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests import toy_encoder_plugin
 from tests.attacks_model.server import Endpoint
 from wmbench.cli import main
 from wmbench.config import PRESETS
@@ -25,21 +26,6 @@ pytestmark = [
 
 KINDS = {"llada-8b": "llada", "llada-1.5": "llada", "llada2.0-mini": "llada2", "dream-7b": "dream"}
 WORDS = ["the", "river", "rises", "in", "spring", "save", "a", "little", "every", "month", "please", "and", "why"]
-SMALL = ["encoder=toy", "dimension=16", "candidates=2", "rollouts=1", "scan_sizes=12..13"]
-TOY_ENCODER = """
-from wmbench import hookimpl
-from wmbench.types import EncoderInfo
-
-
-def make(argument):
-    from wmbench.testing.toys import ToyEncoder
-    return ToyEncoder()
-
-
-@hookimpl
-def register_encoders():
-    return [EncoderInfo("toy", "a bag of words", f"{__name__}:make", dimension=16)]
-"""
 
 
 @pytest.fixture
@@ -83,10 +69,10 @@ def test_every_cell_of_the_papers_matrix(
     monkeypatch.setenv("WMBENCH_KEY", "11" * 32)
     monkeypatch.setenv("WMBENCH_DATA", str(tmp_path / "data"))
     write_data(tmp_path / "data")
-    Path("toy_encoder.py").write_text(TOY_ENCODER)
     arguments = [
-        "run", "--preset", "paper", "--config", str(write_config(tmp_path, endpoint)), "--plugin", "toy_encoder.py",
-        *(part for setting in SMALL for part in ("-S", f"denmark.{setting}")),
+        "run", "--preset", "paper", "--config", str(write_config(tmp_path, endpoint)),
+        "--plugin", toy_encoder_plugin.__file__,
+        *(part for setting in toy_encoder_plugin.TOY_DENMARK for part in ("-S", f"denmark.{setting}")),
         "--samples", "2", "--calibration-texts", "40", "--heldout-texts", "10", "--alpha", "0.1",
         "-D", "max_new_tokens=30", "-D", "steps=30", "-D", "temperature=1.0", "--failure-limit", "1",
     ]  # fmt: skip

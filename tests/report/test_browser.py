@@ -59,7 +59,7 @@ def test_a_strength_curve_has_a_dot_for_every_scheme_and_strength(page: Page) ->
 
 
 def test_sorting(page: Page) -> None:
-    values = f"{SHOWN}.map(row => Number(row.querySelector('[data-key=\"0.01\"]').dataset.value))"
+    values = f"{SHOWN}.map(row => Number(row.querySelector('[data-key=\"0.01\"]').dataset.threshold))"
     page.value("document.querySelector('button[data-sort=\"0.01\"]').click()")
     best_first = page.value(values)
     assert best_first == sorted(best_first, reverse=True)
@@ -85,11 +85,17 @@ def test_filtering(page: Page) -> None:
 
 def test_threshold_rules_take_turns(page: Page) -> None:
     visible = (
-        "['threshold', 'split'].map(rule => getComputedStyle(document.querySelector('td .' + rule)).display !== 'none')"
+        "['threshold', 'split', 'interpolated'].map(rule => "
+        "getComputedStyle(document.querySelector('td .' + rule)).display !== 'none')"
     )
-    assert page.value(visible) == [True, False]
+    assert page.value(visible) == [True, False, False]
     page.value("document.querySelector('#filters [value=split]').click()")
-    assert page.value(visible) == [False, True]
+    assert page.value(visible) == [False, True, False]
+    page.value("document.querySelector('#filters [value=interpolated]').click()")
+    assert page.value(visible) == [False, False, True]
+    page.value("document.querySelector('button[data-sort=\"0.005\"]').click()")
+    sorted_by = f"{SHOWN}.map(row => Number(row.querySelector('[data-key=\"0.005\"]').dataset.interpolated))"
+    assert page.value(sorted_by) == sorted(page.value(sorted_by), reverse=True)
     page.value("document.querySelector('#filters [value=threshold]').click()")
 
 

@@ -19,6 +19,7 @@ from wmbench.report.command import command_line
 from wmbench.report.document import Document, json_schema
 from wmbench.report.folders import find_runs
 from wmbench.report.gather import gather
+from wmbench.report.notes import notices
 from wmbench.report.paper import by_cell, paper_figures
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "report.schema.json"
@@ -68,6 +69,23 @@ def test_lab_figures_say_what_they_are_not(document: Document, tmp_path: Path) -
     assert document.warnings == []
     write_runs(tmp_path, {"denmark": 3.0}, backbone="llada")
     assert gather([tmp_path]).notices == []
+
+
+def test_the_model_with_full_attention_is_the_labs_too(document: Document) -> None:
+    run = document.measured[0].model_copy(update={"backbone": "mini-full"})
+    assert "embedded model mini-full" in notices([run])[0]
+
+
+def test_approximate_options_and_public_keys_are_announced(runs: Path, tmp_path: Path) -> None:
+    run = tmp_path / "denmark_mini_finance_0000000000"
+    shutil.copytree(runs / run.name, run)
+    written = json.loads((run / "run.json").read_text())
+    written["scheme"] |= {"approximations": {"prefilter": 4}, "key_use": "fixed"}  # where the pipeline writes them
+    (run / "run.json").write_text(json.dumps(written))
+    found = gather([run], texts=0)
+    assert found.measured[0].approximations == {"prefilter": 4}
+    assert found.warnings == ["denmark is approximate (prefilter = 4)."]
+    assert found.notices[1].startswith("No secret: denmark ran with published constants")
 
 
 def test_different_null_sets_are_announced(runs: Path, tmp_path: Path) -> None:
@@ -159,6 +177,7 @@ def test_paper_figures_are_found_by_cell() -> None:
         ),
         ("quick", {"schemes": ["none"], "attacks": ["identity"], "filters": {"min_tokens": 4}, "keys": 3, "seed": 5}),
         ("lab-mid", {"samples": 10, "lengths": [50, 100], "top_up": True, "normalise": True, "nulls": ["lab"]}),
+        ("paper", {"schemes": ["denmark"], "prf": "hmac", "backbones": ["llada-8b"]}),
         ("quick", {"schemes": ["none"], "datasets": ["toy"], "retries": 2, "attacked_nulls": 5, "judge": "mini-judge"}),
     ],
 )

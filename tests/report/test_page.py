@@ -107,7 +107,7 @@ def test_false_positives_before_and_after_each_attack(html: str, document: Docum
     shown = [
         f"<b>{100 * r.estimate:.2f}</b> <small>[{100 * r.low:.2f}, {100 * r.high:.2f}]</small>" for r in rates if r
     ]
-    assert " → ".join(shown) in table
+    assert "<br>→ ".join(shown) in table
     spared = [run.model_copy(update={"families": run.families[:2]}) for run in document.runs]
     assert 'id="fpr"' not in html_page(document.model_copy(update={"runs": spared}))
 
@@ -190,6 +190,7 @@ def test_csv_has_one_line_per_cell(document: Document) -> None:
     rate = document.measured[0].cells[1].rate("0.05", "split")
     assert rate is not None
     assert float(rows[1]["tpr_0.05_split_low"]) == rate.low
+    assert float(rows[1]["tpr_0.01_interpolated"]) == document.measured[0].cells[1].tpr["0.01"].interpolated
     assert rows[1]["tpr_0.05_paper"] == ""
     assert [row["strength"] for row in rows if row["scheme"] == "umr"][-2:] == ["0.5", "0.3"]
     assert [row["fpr_n"] for row in rows if row["scheme"] == "umr"][:3] == ["1000", "1000", ""]

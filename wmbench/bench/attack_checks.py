@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from wmbench.bench.attack_plan import AttackChain, resolve_attack
 from wmbench.bench.attacking import Attacker
 from wmbench.bench.textset import kept_samples
-from wmbench.config import Choice, Settings
+from wmbench.config import Choice
 from wmbench.errors import IntegrityError, WmbenchError
+from wmbench.settings import Settings
 
 if TYPE_CHECKING:
     from wmbench.bench.build import Builder

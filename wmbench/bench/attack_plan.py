@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from wmbench.bench.resolved import Resolved, settings_of, slug, spec_hash
-from wmbench.config import ALL, CHAIN, FEW, LOCAL, Choice, Settings
+from wmbench.bench.resolved import Resolved, known_settings, settings_of, slug, spec_hash
+from wmbench.config import ALL, CHAIN, FEW, LOCAL, Choice
 from wmbench.errors import ConfigError
-from wmbench.host import Entry, Host, PluginRecord, load_attribute
+from wmbench.host import Host, PluginRecord
+from wmbench.settings import Settings
 from wmbench.types import AttackInfo
 
 NO_LIMITS: Final[Mapping[str, Any]] = {}
@@ -158,16 +159,8 @@ def _step(name: str, params: Mapping[str, Any], host: Host, limits: Mapping[str,
             raise ConfigError(f"attack {head!r} has no strength", why=f"got {name!r}", hint=f"--attack {head}")
         name, params = head, {info.strength: strength, **params}
     entry, argument = host.attacks.resolve(name)
-    settings = settings_of(entry, "attack", {**_limits_of(entry, limits), **params})
+    settings = settings_of(entry, "attack", {**known_settings(entry, limits), **params})
     return Resolved(entry, settings, _label(entry.info, settings), argument)
-
-
-def _limits_of(entry: Entry[AttackInfo], limits: Mapping[str, Any]) -> Settings:
-    """The budgets that this attack knows."""
-    if not limits or entry.info.config is None:
-        return {}
-    known = load_attribute(entry.info.config, entry.plugin).model_fields
-    return {name: value for name, value in limits.items() if name in known}
 
 
 def _label(info: AttackInfo, settings: BaseModel | None, without: str = "") -> str:

@@ -11,10 +11,10 @@ from pydantic import BaseModel, ValidationError
 from wmbench.bench.detector import Detector
 from wmbench.bench.nulls import NullLibrary, NullSpec
 from wmbench.bench.provenance import versions
-from wmbench.config import Settings
 from wmbench.detection import Calibration
 from wmbench.errors import CalibrationError, IntegrityError
 from wmbench.keys import SecretKey
+from wmbench.settings import Settings
 
 
 def calibration_metadata(detector: Detector, nulls: NullSpec, key_id: str | None) -> Settings:

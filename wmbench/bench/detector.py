@@ -11,12 +11,12 @@ import numpy as np
 from wmbench import __version__
 from wmbench.bench.derived import digest
 from wmbench.bench.plan import RunPlan
-from wmbench.config import Settings
 from wmbench.detection import Calibration
 from wmbench.errors import CalibrationError
 from wmbench.keys import SecretKey
 from wmbench.normalise import RULE, normalise
 from wmbench.run_hooks import RunHooks
+from wmbench.settings import Settings
 from wmbench.types import Features, TextCodec, TextContext, Verdict, Views
 
 if TYPE_CHECKING:

@@ -1,4 +1,8 @@
-"""What a run will cost: measured on a few real steps, then extrapolated."""
+"""What runs will cost, found out within seconds: a few real steps are timed, and extrapolated.
+
+A step that takes longer than that (a scheme that tries whole blocks on a large canvas) is cut off. Its forwards are
+then counted on a tiny stand-in, and multiplied by what a position has taken on the real model.
+"""
 
 from __future__ import annotations
 
@@ -7,45 +11,54 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
+from wmbench.bench.resolved import spec_hash
 from wmbench.bench.stages.base import Run
+from wmbench.bench.stages.lengths import lengths_of
+from wmbench.bench.stages.metrics import FILE as METRICS
 from wmbench.run_hooks import RunHooks
 from wmbench.runtime.settings import Decoding
 from wmbench.types import Commit
 
-_MEASURED_STEPS = 8
-_MEASURED_SECONDS = 20.0
-_PROBES = 32
+if TYPE_CHECKING:
+    from wmbench.runtime.backbone import Backbone
+    from wmbench.runtime.row import Row
+    from wmbench.runtime.step import Step
+
+_STEPS: Final = 8
+_SECONDS: Final = 12.0
+"""For all timed steps of a command together."""
+_LEAST_SECONDS: Final = 1.0
+_PROBES: Final = 16
 """Null texts whose features are timed."""
+Basis = Literal["timed", "counted"]
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """An extrapolation from the first steps of the first batch."""
+    """Of decoding alone: attacks, null texts and metrics come on top."""
 
     samples: int
     steps_per_sample: int
     forwards: float
     """Canvases through the trunk, all samples."""
     minutes: float
+    basis: Basis
+    """timed: extrapolated from real steps; counted: forwards of a stand-in, at the speed of the real model."""
 
-    def as_dict(self) -> dict[str, float]:
+    def as_dict(self) -> dict[str, Any]:
         return {
             "samples": self.samples,
             "steps_per_sample": self.steps_per_sample,
             "forwards": round(self.forwards),
             "minutes": round(self.minutes, 3),
+            "basis": self.basis,
         }
 
     def __str__(self) -> str:
-        return (
-            f"about {self.forwards:.0f} forwards ({self.samples} samples x {self.steps_per_sample} steps), "
-            f"{self.minutes:.2g} minutes of decoding on this machine"
-        )
-
-
-class _Enough(Exception):
-    pass
+        how = "timed on a few steps" if self.basis == "timed" else "a step is long, so counted: an upper bound"
+        return f"about {self.forwards:.0f} forwards, estimated {duration(self.minutes)} of decoding ({how})"
 
 
 def planned_steps(decoding: Decoding) -> int:
@@ -55,72 +68,155 @@ def planned_steps(decoding: Decoding) -> int:
     return -(-decoding.max_new_tokens // (decoding.tokens_per_step or 1))
 
 
+def estimates(runs: Sequence[Run]) -> list[Estimate]:
+    """One per run. Runs that differ in their prompts only are measured once."""
+    kinds = [spec_hash({**run.identity, "prompts": ""}) for run in runs]
+    seconds = max(_LEAST_SECONDS, _SECONDS / max(1, len(set(kinds))))
+    known: dict[str, _AnswerCost] = {}
+    for kind, run in zip(kinds, runs, strict=True):
+        if kind not in known:
+            known[kind] = _answer_cost(run, seconds)
+    return [_extrapolated(run, known[kind]) for kind, run in zip(kinds, runs, strict=True)]
+
+
 def total_minutes(runs: Sequence[Run], workers: int = 1) -> str:
-    """A sentence on how long all runs will take: decoding, and the features of null texts. One run per scheme and
-    backbone is measured and stands for its other data sets; attacks and metrics are not counted."""
-    decoding = features = 0.0
-    kinds: dict[tuple[str, str], Estimate] = {}
-    texts: dict[str, float] = {}
+    """A sentence on how long all runs will take: what is left to decode, and the features of all texts."""
+    unfinished = {run: left for run in runs if (left := run.wanted - len(run.store.samples.read())) > 0}
+    costs = estimates(list(unfinished))
+    shares = zip(costs, unfinished.values(), strict=True)
+    decoding = sum(cost.minutes / cost.samples * left for cost, left in shares) / workers
+    features = _feature_minutes(runs)
+    parts = f"{duration(decoding)} decoding, {duration(features)} features; attacks and controls come on top"
+    return f"about {duration(decoding + features)} on this machine ({parts})"
+
+
+def duration(minutes: float) -> str:
+    """Of this machine, in the unit that one would say it in."""
+    if minutes < 1:
+        return f"{60 * minutes:.2g} seconds" if minutes else "no time"
+    return f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
+
+
+def _feature_minutes(runs: Sequence[Run]) -> float:
+    """Of null texts, once for all detectors that share them, and of each run's own texts."""
+    texts: dict[str, int] = {}
+    detectors: dict[str, Run] = {}
     for run in runs:
-        left = run.wanted - len(run.store.samples.read())
-        kind = run.plan.scheme.label, run.plan.backbone.label
-        if left > 0:
-            if kind not in kinds:
-                kinds[kind] = estimate(run)
-            decoding += kinds[kind].minutes / kinds[kind].samples * left
-        if run.detector is not None and run.detector.features_digest not in texts:
-            texts[run.detector.features_digest] = minutes = _feature_minutes(run)
-            features += minutes
-    total = decoding / workers + features
-    return f"about {total:.0f} minutes on this machine ({decoding / workers:.0f} decoding, {features:.0f} null texts)"
+        if run.detector is not None:
+            kind = run.detector.features_digest
+            if detectors.setdefault(kind, run) is run:
+                texts[kind] = _null_texts_left(run)
+            texts[kind] += _own_texts_left(run)
+    return sum(_seconds_per_text(run) * texts[kind] for kind, run in detectors.items() if texts[kind]) / 60
 
 
-def _feature_minutes(run: Run) -> float:
-    """Of the null texts whose features are not there yet."""
+def _null_texts_left(run: Run) -> int:
     assert run.detector is not None
-    needed = sum(
-        size
-        for spec in run.nulls
-        for side, size in spec.sizes.items()
-        if not run.library.has_features(spec, side, run.detector)
-    )
+    sides = ((spec, side, size) for spec in run.nulls for side, size in spec.sizes.items())
+    return sum(size for spec, side, size in sides if not run.library.has_features(spec, side, run.detector))
+
+
+def _own_texts_left(run: Run) -> int:
+    """Marked and clean ones as they are, marked ones after each attack and at each length."""
+    if (run.store.folder / METRICS).exists():
+        return 0
+    sets = 2 + len(run.plan.attacks) + len(lengths_of(run))
+    return run.wanted * sets
+
+
+def _seconds_per_text(run: Run) -> float:
+    assert run.detector is not None
     probes = [null.text for null in islice(run.builder.null_texts(run.nulls[0].source, _PROBES), _PROBES)]
     begun = time.perf_counter()
     for _ in run.detector.features(probes):
         pass
-    return (time.perf_counter() - begun) / len(probes) * needed / 60 if probes else 0.0
+    return (time.perf_counter() - begun) / max(1, len(probes))
 
 
-def estimate(run: Run) -> Estimate:
-    """Time a few steps of one batch under the real scheme; nothing is written."""
+# --- one answer ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _AnswerCost:
+    forwards: float
+    seconds: float
+    basis: Basis
+
+
+def _extrapolated(run: Run, cost: _AnswerCost) -> Estimate:
+    steps, samples = planned_steps(run.plan.decoding), run.wanted
+    return Estimate(samples, steps, cost.forwards * samples, cost.seconds * samples / 60, cost.basis)
+
+
+class _TimeIsUp(BaseException):
+    """Not an Exception: those that pass through a hook are taken for the plugin's own."""
+
+
+class _Deadline:
+    """A backbone that refuses further forwards when the time is up; the first one always gets through."""
+
+    def __init__(self, backbone: Backbone, seconds: float) -> None:
+        self._backbone = backbone
+        self._seconds = seconds
+        self._begun: float | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backbone, name)
+
+    def hidden(self, windows: Any) -> Any:
+        if self._begun is None:
+            self._begun = time.perf_counter()
+        elif time.perf_counter() - self._begun > self._seconds:
+            raise _TimeIsUp
+        return self._backbone.hidden(windows)
+
+
+@dataclass(slots=True)
+class _Progress:
+    """As far as whole steps have come; a step that was cut off is not in it."""
+
+    steps: int = 0
+    answers: float = 0.0
+    forwards: int = 0
+    seconds: float = 0.0
+
+
+def _answer_cost(run: Run, seconds: float) -> _AnswerCost:
+    """Decode the first steps of one batch under the real scheme; nothing is written."""
+    from wmbench.bench.counting import count_cost
     from wmbench.runtime.loop import decode, make_engine
-    from wmbench.runtime.step import Step
 
-    plan = run.plan
+    plan, decoding = run.plan, run.plan.decoding
     scheme = run.builder.scheme(plan, run.backbone.codec, run.key)
     hooks = RunHooks(scheme, plan.scheme.entry.plugin, codec=run.backbone.codec)
     hooks.require("decode_step", "generate")
-    engine = make_engine(run.backbone, plan.decoding)
-    steps = row_steps = 0
-    begun = time.perf_counter()
-
-    def counted(step: Step) -> Commit:
-        nonlocal steps, row_steps
-        if steps >= _MEASURED_STEPS or time.perf_counter() - begun > _MEASURED_SECONDS:
-            raise _Enough
-        commit = hooks.decode_step(step)
-        steps += 1
-        row_steps += len(step.rows)
-        return commit
-
+    engine = make_engine(cast("Backbone", _Deadline(run.backbone, seconds)), decoding)
     batch = run.samples[: plan.config.batch_size]
-    with suppress(_Enough):
-        list(decode(batch, engine, plan.decoding, counted, hooks.begin, seed=plan.config.seed, batch_size=len(batch)))
-    seconds = time.perf_counter() - begun
-    needed = planned_steps(plan.decoding) * run.wanted
-    return Estimate(
-        run.wanted,
-        planned_steps(plan.decoding),
-        engine.counters.forward_rows / row_steps * needed,
-        seconds / row_steps * needed / 60,
-    )
+    done, begun = _Progress(), time.perf_counter()
+
+    def note(answers: float) -> None:
+        done.answers, done.forwards, done.seconds = answers, engine.counters.forward_rows, time.perf_counter() - begun
+
+    def measured(step: Step) -> Commit:
+        if done.steps:  # a step is over when the next one begins: its tokens are on the canvas then
+            note(_answered(step.rows, done.steps, decoding))
+        if done.steps == _STEPS:
+            raise _TimeIsUp
+        done.steps += 1
+        return hooks.decode_step(step)
+
+    with suppress(_TimeIsUp):
+        list(decode(batch, engine, decoding, measured, hooks.begin, seed=plan.config.seed, batch_size=len(batch)))
+        note(len(batch))  # a batch that needs fewer steps than are measured
+    if done.answers:
+        return _AnswerCost(done.forwards / done.answers, done.seconds / done.answers, "timed")
+    per_position = (time.perf_counter() - begun) / engine.counters.forward_tokens
+    counted = count_cost(plan, run.backbone.attention, run.backbone.logit_shift)
+    tokens = decoding.max_new_tokens
+    return _AnswerCost(counted.forwards * tokens, counted.positions * tokens * per_position, "counted")
+
+
+def _answered(rows: Sequence[Row], steps: int, decoding: Decoding) -> float:
+    """Answers in fractions: by steps, or by tokens where one step fills a whole block."""
+    filled = sum(len(row.generated) - len(row.masked) for row in rows)
+    return max(steps * len(rows) / planned_steps(decoding), filled / decoding.max_new_tokens)

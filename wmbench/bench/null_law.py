@@ -22,10 +22,11 @@ import numpy.typing as npt
 
 from wmbench.bench.detector import Detector
 from wmbench.bench.measure import over_keys, rate
-from wmbench.config import Choice, Settings
+from wmbench.config import Choice
 from wmbench.errors import ConfigError
 from wmbench.host import Entry, load_attribute
 from wmbench.keys import SecretKey
+from wmbench.settings import Settings
 from wmbench.types import Features, IntArray, SchemeInfo, TextCodec
 
 LEVELS: Final = (0.1, 0.05, 0.01, 0.001)

@@ -31,11 +31,11 @@ from wmbench.bench.packed import kept_packed
 from wmbench.bench.plan import Resolved, RunPlan
 from wmbench.bench.split import SIDES, Picked, Picker, Side
 from wmbench.bench.textset import TextSet
-from wmbench.config import Settings
 from wmbench.detection.archive import read_archive, write_archive
 from wmbench.errors import ConfigError, IntegrityError
 from wmbench.keys import SecretKey
 from wmbench.observers import ProgressObserver, watched
+from wmbench.settings import Settings
 from wmbench.types import AttackInput, BackboneEntry, DatasetInfo, Features, TextCodec, Views
 
 if TYPE_CHECKING:

@@ -36,9 +36,9 @@ from wmbench.bench.stages.quality import QualityStage
 from wmbench.bench.stages.score import ScoreStage
 from wmbench.bench.store import Owner, RunStore
 from wmbench.bench.workers import Executor
-from wmbench.config import Settings
 from wmbench.errors import ConfigError, IntegrityError, Interrupted, PluginError, WmbenchError
 from wmbench.observers import ProgressObserver
+from wmbench.settings import Settings
 
 STAGES: tuple[Stage, ...] = (
     PromptsStage(),

@@ -16,13 +16,14 @@ from wmbench.bench.attack_plan import AttackChain, resolve_attacks
 from wmbench.bench.draws import PROMPTS_PER_TEXT
 from wmbench.bench.filters import FilterSettings
 from wmbench.bench.resolved import Resolved as Resolved
-from wmbench.bench.resolved import settings_of, slug
+from wmbench.bench.resolved import known_settings, settings_of, slug
 from wmbench.bench.resolved import spec_hash as spec_hash
-from wmbench.config import ALL, Choice, RunConfig, Settings, merged, validated
+from wmbench.config import ALL, Choice, RunConfig
 from wmbench.errors import ConfigError
 from wmbench.host import Host, PluginRecord, Registry
 from wmbench.runtime.backbones.hf.directory import Checkpoint, looks_like_a_path
 from wmbench.runtime.settings import Decoding
+from wmbench.settings import Settings, merged, validated
 from wmbench.types import BackboneEntry, DatasetInfo, KeyUse, SchemeInfo
 
 PREFERRED_BACKBONES = ("mini", "tiny")
@@ -169,6 +170,7 @@ def _run(
     entry, _ = host.schemes.resolve(choice.name)
     published = _published(entry.info, backbone, dataset)
     below = {name: value for name, value in published.items() if name != "decoding"}
+    below |= known_settings(entry, config.for_all_schemes)
     scheme = Resolved(entry, settings_of(entry, "scheme", merged(below, choice.params)), slug(choice.name))
     decoding = _decoding(backbone.info.decoding, published.get("decoding", {}), config.decoding)
     return RunPlan(config, scheme, backbone, dataset, decoding, attacks, _filters(config, decoding), nulls)

@@ -11,9 +11,9 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
-from wmbench.config import Settings, validated
 from wmbench.errors import ConfigError
 from wmbench.host import Entry, load_attribute
+from wmbench.settings import Settings, validated
 from wmbench.types import Registered
 
 Info = TypeVar("Info", bound=Registered)
@@ -52,6 +52,14 @@ def settings_of(entry: Entry[Any], kind: str, params: Mapping[str, Any]) -> Base
         return None
     model: type[BaseModel] = load_attribute(info.config, entry.plugin)
     return validated(model, params, f"{kind} {info.name!r}")
+
+
+def known_settings(entry: Entry[Any], settings: Mapping[str, Any]) -> Settings:
+    """Those that this thing has, of settings that are meant for every one that has them."""
+    if not settings or entry.info.config is None:
+        return {}
+    known = load_attribute(entry.info.config, entry.plugin).model_fields
+    return {name: value for name, value in settings.items() if name in known}
 
 
 def spec_hash(identity: Mapping[str, Any]) -> str:

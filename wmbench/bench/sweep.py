@@ -23,9 +23,10 @@ from wmbench.bench.pipeline import execute, prepare_all
 from wmbench.bench.plan import RunPlan, resolve_runs
 from wmbench.bench.resolved import slug, spec_hash
 from wmbench.bench.stages.base import Run
-from wmbench.config import Choice, RunConfig, Settings, merged
+from wmbench.config import Choice, RunConfig
 from wmbench.errors import ConfigError, UnknownNameError
 from wmbench.host import Host
+from wmbench.settings import Settings, merged
 from wmbench.types import SchemeInfo
 
 SCHEMA_VERSION: Final = 1

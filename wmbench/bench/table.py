@@ -8,7 +8,7 @@ from typing import IO, Any
 from wmbench.bench.measure import FPR_TARGETS, NULL_AUC_BAND, target_name
 
 Metrics = Mapping[str, Any]
-_WIDTH = 128
+_WIDTH = 140
 
 
 def print_summary(results: Sequence[Metrics], file: IO[str] | None = None) -> None:

@@ -19,9 +19,10 @@ from wmbench.bench.measure import FPR_TARGETS, target_name
 from wmbench.bench.pipeline import execute, prepare_all
 from wmbench.bench.plan import RunPlan, resolve_runs
 from wmbench.bench.resolved import slug, spec_hash
-from wmbench.config import Choice, RunConfig, Settings
+from wmbench.config import Choice, RunConfig
 from wmbench.errors import ConfigError, UnknownNameError
 from wmbench.host import Host
+from wmbench.settings import Settings
 
 Match = Literal["quality", "tpr"]
 CONTROL: Final = "none"

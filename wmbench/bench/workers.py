@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from wmbench import errors
-from wmbench.config import RunConfig, Settings
+from wmbench.config import RunConfig
 from wmbench.errors import IntegrityError, WmbenchError
+from wmbench.settings import Settings
 
 if TYPE_CHECKING:
     from wmbench.bench.stages.base import Run

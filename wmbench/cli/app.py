@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -20,7 +21,7 @@ import click
 
 from wmbench import __version__
 from wmbench.cli.invocation import Invocation, global_options
-from wmbench.errors import PluginError, WmbenchError
+from wmbench.errors import Interrupted, PluginError, WmbenchError
 
 if TYPE_CHECKING:
     from wmbench.host import PluginRecord
@@ -33,7 +34,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tune": ("wmbench.cli.tune:tune", "Search one setting of a scheme to a target quality or detection rate."),
     "sweep": ("wmbench.cli.sweep:sweep", "Measure a scheme over a grid of settings."),
     "analyse": ("wmbench.cli.analyse:analyse", "Experiments of the installed plugins that look inside a scheme."),
-    "report": ("wmbench.cli.report:report", "Write a report on finished runs: an HTML page that needs no network."),
+    "report": (
+        "wmbench.cli.report:report",
+        "Write a report on finished runs (offline HTML page, JSON, CSV, LaTeX, Markdown).",
+    ),
     "view": ("wmbench.cli.view:view", "Show the report of finished runs in a browser, served to this machine only."),
     "compare": ("wmbench.cli.compare:compare", "Compare two runs on the prompts they share, with paired intervals."),
     "ls": ("wmbench.cli.listing:ls", "List schemes, attacks, backbones, datasets and encoders."),
@@ -103,22 +107,23 @@ def wmbench() -> None:
 def run_cli(arguments: Sequence[str] | None = None) -> int:
     """Run a command; every way it can end has an exit code."""
     invocation = Invocation()
+    words = list(sys.argv[1:] if arguments is None else arguments)
     with _terminate_like_interrupt(), _plain_warnings():
         try:
-            result = wmbench.main(
-                list(sys.argv[1:] if arguments is None else arguments), "wmbench", standalone_mode=False, obj=invocation
-            )
+            result = wmbench.main(words, "wmbench", standalone_mode=False, obj=invocation)
             return result if isinstance(result, int) else 0
         except BaseException as error:
             if invocation.debug and not isinstance(error, (click.ClickException, click.Abort)):
                 traceback.print_exc()
-            return _report(error)
+            return _report(error, words)
 
 
-def _report(error: BaseException) -> int:
+def _report(error: BaseException, words: Sequence[str]) -> int:
     """Print what, where, why and the next step; return the exit code."""
     if isinstance(error, WmbenchError):
         click.echo(f"error: {error}", err=True)
+        if isinstance(error, Interrupted):
+            click.echo(f"  command: {shlex.join(['wmbench', *words])}", err=True)
         return error.exit_code
     if isinstance(error, click.ClickException):
         context = getattr(error, "ctx", None)

@@ -110,6 +110,11 @@ _RUN = [
         multiple=True,
         help="Filter setting, such as min_tokens=100.",
     ),
+    click.option(
+        "--prf",
+        type=click.Choice(["hmac", "official"]),
+        help="For every scheme that has this setting: hmac (your key) or official (as published, without a key).",
+    ),
     click.option("--keys", type=int, help="Wrong keys that the controls average over (default: 1)."),
     click.option(
         "--attacked-nulls",
@@ -184,7 +189,8 @@ def config_from_options(
     **options: Any,
 ) -> RunConfig:
     """The run configuration of a command's options; those that were not given are left to file and preset."""
-    from wmbench.config import Overrides, load_config, parse_overrides
+    from wmbench.config import Overrides, load_config
+    from wmbench.settings import parse_overrides
 
     given = {name: list(value) if isinstance(value, tuple) else value for name, value in options.items()}
     given = {name: value for name, value in given.items() if value not in (None, [])}

@@ -50,7 +50,7 @@ def run(invocation: Invocation, /, trace: bool, dry_run: bool, as_json: bool, **
 
     # Only now, with every name and setting checked, is torch imported.
     from wmbench.bench.build import Builder
-    from wmbench.bench.estimate import estimate, total_minutes
+    from wmbench.bench.estimate import estimates, total_minutes
     from wmbench.bench.pipeline import execute_all, prepare_all
     from wmbench.bench.workers import WorkerPool
     from wmbench.observers import ProgressObserver
@@ -63,12 +63,7 @@ def run(invocation: Invocation, /, trace: bool, dry_run: bool, as_json: bool, **
         # All of them before the first is executed: a missing key or prompt file must not show up after an hour.
         runs = prepare_all(plans, builder, progress=ProgressObserver(), trace=trace, note=note, executor=pool)
         if dry_run:
-            costs = [estimate(prepared) for prepared in runs]
-            if as_json:
-                print_json({"runs": [_plan_fields(*pair) for pair in zip(runs, costs, strict=True)]})
-            else:
-                for prepared, cost in zip(runs, costs, strict=True):
-                    print_plan(prepared.plan, ("folder", str(prepared.store.folder)), ("cost", str(cost)))
+            _print_plans(runs, estimates(runs), as_json)
             return 0
         if options["preset"] in LONG_PRESETS:
             note(f"{len(runs)} runs, {len(_cells(plans))} cells: {total_minutes(runs, config.workers)}")
@@ -113,6 +108,19 @@ def _print_cells(plans: Sequence[RunPlan], as_json: bool) -> None:
         return
     print_table([tuple(cell.values()) for cell in cells])
     click.echo(f"{len(plans)} runs, {len(cells)} cells; for the cost of one model add --backbone <name>")
+
+
+def _print_plans(runs: Sequence[Run], costs: Sequence[Estimate], as_json: bool) -> None:
+    if as_json:
+        print_json({"runs": [_plan_fields(*pair) for pair in zip(runs, costs, strict=True)]})
+        return
+    from wmbench.bench.estimate import duration
+
+    for prepared, cost in zip(runs, costs, strict=True):
+        print_plan(prepared.plan, ("folder", str(prepared.store.folder)), ("cost", str(cost)))
+    if len(runs) > 1:
+        total = duration(sum(cost.minutes for cost in costs))
+        click.echo(f"{len(runs)} runs: estimated {total} of decoding here; attacks and null texts come on top")
 
 
 def _plan_fields(prepared: Run, cost: Estimate) -> dict[str, Any]:

@@ -81,7 +81,7 @@ def sweep(
 
 def _grids(config: RunConfig, invocation: Invocation, vary: tuple[str, ...], named: tuple[str, ...]) -> list[Grid]:
     from wmbench.bench.sweep import Grid, named_grids
-    from wmbench.config import parse_overrides
+    from wmbench.settings import parse_overrides
 
     if bool(vary) == bool(named):
         raise ConfigError("say what to sweep", hint="either --vary NAME=[VALUES], or --sweep NAME")

@@ -31,7 +31,7 @@ _COUNTS: Final = ("forward_tokens", "forward_rows", "head_rows", "steps")
 
 def charts(document: Document) -> list[Chart]:
     made = (_robustness, _strength, _roc, _false_positives, _quality, _cost, _length)
-    return [make(document) for make in made]
+    return sorted((make(document) for make in made), key=lambda chart: chart.spec is None)  # what is missing, last
 
 
 def _robustness(document: Document) -> Chart:
@@ -44,7 +44,7 @@ def _robustness(document: Document) -> Chart:
     )
     if not rows:
         return missing("robustness", "Robustness", "No run has any text to show.")
-    shown = _shown()
+    schemes = list(dict.fromkeys(row["scheme"] for row in rows))
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         x=alt.X(
             "attack:N", sort=document.attacks, title=None, axis=alt.Axis(labelAngle=-30, domain=False, ticks=False)
@@ -61,8 +61,8 @@ def _robustness(document: Document) -> Chart:
         text=alt.Text("estimate:Q", format=".2f"),
         color=alt.condition("datum.estimate > 0.55", alt.value("#ffffff"), alt.value("#17202a")),
     )
-    chart = filtered(alt.layer(squares, labels), document, shown, "datum.metric === shown")
-    return finished("robustness", "Robustness", caption, chart, height=38 * len(document.schemes))
+    chart = filtered(alt.layer(squares, labels), document, _shown(rows), "datum.metric === shown")
+    return finished("robustness", "Robustness", caption, chart, height=38 * len(schemes))
 
 
 def _strength(document: Document) -> Chart:
@@ -95,14 +95,20 @@ def _strength(document: Document) -> Chart:
     dots = base.mark_point(filled=True, size=60, opacity=1).encode(
         y=up, shape=alt.Shape("scheme:N", sort=document.schemes, legend=None)
     )
-    chart = alt.layer(without, spread, line, dots).add_params(_shown()).transform_filter("datum.metric === shown")
+    chart = alt.layer(without, spread, line, dots).add_params(_shown(rows)).transform_filter("datum.metric === shown")
     chosen = select("curve", curves, "Attack", curves[0])
     caption = "What is still found the stronger the attack is. Dotted: without an attack."
     return finished("strength", title, caption, filtered(chart, document, chosen, "datum.curve === curve"))
 
 
-def _shown() -> alt.Parameter:
-    return select("shown", [f"TPR at {percent(t)} FPR" for t in TARGETS] + ["AUC"], "Figure", "TPR at 1% FPR")
+def _shown(rows: Rows) -> alt.Parameter:
+    """Which figure: the TPR at 1% first, unless some scheme's calibration cannot decide that level."""
+    figures = [f"TPR at {percent(target)} FPR" for target in TARGETS] + ["AUC"]
+    known = {(row["scheme"], row["metric"]) for row in rows}
+    schemes = {scheme for scheme, _ in known}
+    preferred = ["TPR at 1% FPR", "TPR at 5% FPR"]
+    first = next((name for name in preferred if all((scheme, name) in known for scheme in schemes)), "AUC")
+    return select("shown", figures, "Figure", first)
 
 
 def _figures(cell: Cell) -> Rows:

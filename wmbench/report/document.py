@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 SCHEMA_VERSION: Final = 1
 UNATTACKED: Final = "unattacked"
+Rule = Literal["threshold", "split", "interpolated"]
+"""Where the threshold lies: docs/statistics.md."""
+RULES: Final[tuple[Rule, ...]] = ("threshold", "split", "interpolated")
 TARGETS: Final = ("0.005", "0.01", "0.05")
 """False-positive rates, named as in metrics.json."""
 
@@ -38,6 +41,8 @@ class Tpr(Part):
     """Share with p <= target, a threshold that the calibration fixed; null: out of reach."""
     interpolated: float | None = None
     """As the authors' code computes it; no threshold attains it."""
+    interpolated_interval: Rate | None = None
+    """The same with its interval."""
 
 
 class LengthBin(Part):
@@ -70,9 +75,12 @@ class Cell(Part):
     """(FPR, TPR), ascending, up to an FPR of 0.1: the highest TPR at every attained FPR."""
     by_length: list[LengthBin] = Field(default_factory=list)
 
-    def rate(self, target: str, rule: str = "threshold") -> Rate | None:
-        found: Rate | None = getattr(self.tpr[target], rule) if target in self.tpr else None
-        return found
+    def rate(self, target: str, rule: Rule = "threshold") -> Rate | None:
+        """None: out of reach. Where no threshold can be placed, a line between two of them says nothing either."""
+        tpr = self.tpr.get(target, Tpr())
+        if rule == "interpolated":
+            return tpr.interpolated_interval if tpr.threshold else None
+        return tpr.threshold if rule == "threshold" else tpr.split
 
 
 class Family(Part):
@@ -199,6 +207,8 @@ class RunReport(Part):
     backbone: str
     dataset: str
     key_id: str | None = None
+    key_use: str = "secret"
+    """`secret`, `fixed` (a published constant: anybody can find and forge the mark) or `none` (no mark)."""
     alpha: float | None = None
     is_control: bool = False
     """Unmarked texts: no detector and no rates, only texts and cost."""

@@ -112,6 +112,7 @@ def _provenance(folder: RunFolder) -> dict[str, Any]:
     return {
         "name": folder.path.resolve().name,
         "command": command_line(run.get("arguments", {})),
+        "key_use": run.get("scheme", {}).get("key_use", "secret"),
         "settings": {
             "scheme": spec.get("scheme", {}).get("settings", {}),
             "decoding": spec.get("decoding", {}),
@@ -120,7 +121,7 @@ def _provenance(folder: RunFolder) -> dict[str, Any]:
             "seed": spec.get("seed"),
             "normalise": folder.metrics.get("normalise", False) if not folder.is_control else False,
         },
-        "approximations": run.get("approximations") or {},
+        "approximations": run.get("scheme", {}).get("approximations") or {},
         "versions": run.get("versions", {}),
         "platform": run.get("platform", {}),
         "fingerprints": run.get("fingerprints", {}),

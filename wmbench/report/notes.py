@@ -6,10 +6,11 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final
 
 from wmbench.bench.derived import digest
+from wmbench.published import LAB
 from wmbench.report.document import RunReport
 
-LAB_BACKBONES: Final = ("mini", "mini-full", "tiny", "tiny-block")
 NONSENSE_BACKBONES: Final = ("tiny", "tiny-block")
+LAB_BACKBONES: Final = (*LAB, *NONSENSE_BACKBONES)
 
 
 def notices(runs: Sequence[RunReport]) -> list[str]:
@@ -24,6 +25,11 @@ def notices(runs: Sequence[RunReport]) -> list[str]:
         found.append(
             f"The model {_listed(nonsense)} is a random transformer that writes nonsense: these rates show that the "
             "pipeline works, not how robust a scheme is."
+        )
+    if public := list(dict.fromkeys(run.scheme for run in runs if run.key_use == "fixed")):
+        found.append(
+            f"No secret: {_listed(public)} ran with published constants in place of a key. Anybody can find and forge "
+            "these marks, and there is no wrong key to try."
         )
     return found
 

@@ -12,7 +12,7 @@ from importlib.resources import files
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from wmbench.report.document import TARGETS, UNATTACKED, Document, Passage, Rate, RunReport
+from wmbench.report.document import RULES, TARGETS, UNATTACKED, Document, Passage, Rate, RunReport, TokensToDetect
 from wmbench.report.evidence import shades, visible
 from wmbench.report.notes import null_label
 from wmbench.report.palette import PALETTE
@@ -51,6 +51,7 @@ def html_page(document: Document) -> str:
         schemes=list(dict.fromkeys(run.scheme for run in document.measured)),
         colour={scheme: number % len(PALETTE) for number, scheme in enumerate(document.schemes)},
         targets=TARGETS,
+        rules=RULES,
         attacked_nulls=any(run.attacked_families for run in document.measured),
         percent=_percent,
         heat=_heat,
@@ -130,29 +131,44 @@ def _card(run: RunReport) -> dict[str, Any]:
     target = next((t for t in ("0.01", "0.05") if t not in run.unresolved), TARGETS[-1])
     unattacked = run.cell(UNATTACKED)
     attacked = [(rate, cell) for cell in run.cells if cell.attack != UNATTACKED and (rate := cell.rate(target))]
-    facts = [("no attack", _in_percent(unattacked.rate(target) if unattacked else None))]
+    unhurt = unattacked.rate(target) if unattacked else None
+    facts = [("no attack", _with_interval(unhurt, "%", 100))]
+    if unhurt is None and unattacked:
+        facts = [("AUC, no attack", _with_interval(unattacked.auc, digits=3))]
     if attacked:
         worst, cell = min(attacked, key=lambda pair: pair[0].estimate)
-        facts.append(("weakest under", f"{cell.attack}, {_in_percent(worst)}"))
+        facts.append((f"weakest: {cell.attack}", _with_interval(worst, "%", 100)))
     areas = [cell.auc.estimate for cell in run.cells if cell.auc and cell.attack != UNATTACKED]
-    if areas:
-        facts.append(("mean AUC under attack", f"{sum(areas) / len(areas):.3f}"))
-    if needed := run.tokens_to_detect:
-        facts.append(("median tokens to detect", "n/a" if needed.estimate is None else f"{needed.estimate:.0f}"))
-    if change := run.quality.get("delta_log_perplexity"):
-        facts.append(("log-perplexity to clean", f"{change.estimate:+.3f}"))
-    if run.cost and run.cost.forward_rows_ratio:
-        facts.append(("model forwards to clean", f"{run.cost.forward_rows_ratio.estimate:.2f} ×"))
-    elif run.cost and run.cost.forward_rows:
-        facts.append(("model forwards per token", f"{run.cost.forward_rows.estimate:.2f}"))
+    mean_area = f"{sum(areas) / len(areas):.3f}" if areas else "n/a"
     rates = [rate.estimate for rate, _ in attacked]
-    mean = f"{100 * sum(rates) / len(rates):.0f}%" if rates else facts[0][1]
-    label = f"mean TPR at {_percent(target)} FPR under attack" if rates else f"TPR at {_percent(target)} FPR"
-    return {"scheme": run.scheme, "group": run.group, "headline": mean, "headline_label": label, "facts": facts}
+    if rates:
+        headline = f"{100 * sum(rates) / len(rates):.0f}%", f"mean TPR at {_percent(target)} FPR under attack"
+        facts.append(("mean AUC under attack", mean_area))
+    elif areas and unhurt is None:
+        headline = mean_area, "mean AUC under attack; so few null texts decide no rate"
+    else:
+        headline = ("n/a" if unhurt is None else f"{100 * unhurt.estimate:.0f}%"), f"TPR at {_percent(target)} FPR"
+    if needed := run.tokens_to_detect:
+        facts.append(("median tokens to detect", _with_interval(needed)))
+    if change := run.quality.get("delta_log_perplexity"):
+        facts.append(("log-perplexity to clean", _with_interval(change, digits=2, sign="+")))
+    if run.cost and run.cost.forward_rows_ratio:
+        facts.append(("model forwards to clean", _with_interval(run.cost.forward_rows_ratio, " ×", digits=2)))
+    elif run.cost and run.cost.forward_rows:
+        facts.append(("model forwards per token", _with_interval(run.cost.forward_rows, digits=2)))
+    return {"scheme": run.scheme, "group": run.group, "headline": headline, "facts": facts}
 
 
-def _in_percent(rate: Rate | None) -> str:
-    return "n/a" if rate is None else f"{100 * rate.estimate:.0f}%"
+def _with_interval(
+    found: Rate | TokensToDetect | None, unit: str = "", scale: int = 1, digits: int = 0, sign: str = ""
+) -> str:
+    if found is None or found.estimate is None:
+        return "n/a"
+    estimate, low, high = (
+        f"{scale * value:{sign}.{digits}f}" if value is not None else "?"
+        for value in (found.estimate, found.low, found.high)
+    )
+    return f"{estimate}{unit} [{low}, {high}]"
 
 
 def _percent(target: str) -> str:

@@ -6,7 +6,7 @@ import csv
 import io
 from typing import Any
 
-from wmbench.report.document import TARGETS, UNATTACKED, Cell, Document, Rate, RunReport
+from wmbench.report.document import RULES, TARGETS, UNATTACKED, Cell, Document, Rate, RunReport
 
 
 def csv_table(document: Document) -> str:
@@ -29,7 +29,7 @@ def _row(run: RunReport, cell: Cell) -> dict[str, Any]:
         "failed": cell.failed,
     }
     for target in TARGETS:
-        for rule in ("threshold", "split"):
+        for rule in RULES:
             row |= _figures(f"tpr_{target}_{rule}", cell.rate(target, rule))
         row[f"tpr_{target}_paper"] = cell.paper.get(target)
     row |= _figures("auc", cell.auc)

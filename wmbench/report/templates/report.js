@@ -28,8 +28,7 @@
   const valueOf = (row, key) => {
     if (!key) return "0"; // the order of the runs
     const cell = find(`[data-key="${CSS.escape(key)}"]`, row);
-    const rule = filters.elements.rule.value;
-    return rule === "split" && cell.dataset.label?.startsWith("TPR") ? cell.dataset.split : cell.dataset.value;
+    return cell.dataset[filters.elements.rule.value] ?? cell.dataset.value; // only rates differ by the rule
   };
 
   const isText = (key) => ["scheme", "attack", "group"].includes(key);

@@ -1,0 +1,104 @@
+"""Settings as users write them: files, `name=value`, layers of them; and errors that name the field and the value."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from wmbench.errors import ConfigError
+from wmbench.redaction import shown
+
+Settings = dict[str, Any]
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def read_settings_file(path: Path) -> Settings:
+    """A YAML or TOML file as a dictionary."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
+    except OSError as error:
+        raise ConfigError("the configuration file cannot be read", where=str(path), why=error.strerror) from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, yaml.YAMLError) as error:
+        kind = "TOML" if path.suffix == ".toml" else "YAML"
+        raise ConfigError(f"the configuration file is not valid {kind}", where=str(path), why=str(error)) from error
+    if data is None:
+        return {}
+    if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
+        raise ConfigError("the configuration file is not a list of `name: value` settings", where=str(path))
+    return data
+
+
+def parse_override(text: str, option: str) -> tuple[str, Any]:
+    """`name=value`, the value read as YAML: 3, 0.5, true, null, [1, 2], text."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise ConfigError(
+            f"{option} expects name=value", why=f"got {shown(text)}", hint=f"for instance {option} delta=2.0"
+        )
+    try:
+        return name.strip(), float(value) if _is_scientific(value) else yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{option} {name.strip()}: the value is not YAML", why=str(error)) from error
+
+
+def _is_scientific(text: str) -> bool:
+    """YAML 1.1 reads 1e-3 as text; nobody who types it means that."""
+    return re.fullmatch(r"\s*[-+]?\d+(\.\d*)?[eE][-+]?\d+\s*", text) is not None
+
+
+def parse_overrides(texts: Iterable[str], option: str) -> Settings:
+    return dict(parse_override(text, option) for text in texts)
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Settings:
+    """`above` wins; dictionaries are merged, everything else is replaced."""
+    result = dict(below)
+    for name, value in above.items():
+        old = result.get(name)
+        result[name] = merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return result
+
+
+# --- errors without a pydantic traceback -----------------------------------------------------------------------
+
+
+def validated(model: type[Model], settings: Mapping[str, Any], what: str, where: str | None = None) -> Model:
+    """An instance of the model, or a ConfigError that names the field, the value and the near names."""
+    try:
+        # Unknown names are refused even where the plugin's model would ignore them: a misspelt setting never passes.
+        return model.model_validate(dict(settings), extra=model.model_config.get("extra") or "forbid")
+    except ValidationError as error:
+        problems = [_problem(model, dict(problem), what) for problem in error.errors(include_url=False)]
+        known = ", ".join(sorted(model.model_fields)) or "it has none"
+        unknown_only = all(problem["type"] == "extra_forbidden" for problem in error.errors(include_url=False))
+        raise ConfigError(
+            problems[0],
+            where=where,
+            why="; ".join(problems[1:]) or (f"known settings: {known}" if unknown_only else None),
+            hint="run `wmbench ls --settings` to see every setting with its default"
+            if unknown_only
+            else "correct the value",
+        ) from None  # the cause would show every input, the good ones too
+
+
+def _problem(model: type[BaseModel], problem: Settings, what: str) -> str:
+    path = ".".join(str(part) for part in problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        name = str(problem["loc"][-1])
+        near = difflib.get_close_matches(name, list(model.model_fields), n=2, cutoff=0.5)
+        meant = f": did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
+        return f"{what} has no setting {path!r}{meant}"
+    reason = problem["msg"].removeprefix("Value error, ")
+    if not path:
+        return f"{what}: {reason}"
+    if problem["type"] == "missing":
+        return f"{what}: {path} is required"
+    return f"{what}: {path} = {shown(problem['input'])}: {reason[0].lower()}{reason[1:]}"
