@@ -30,9 +30,14 @@ SEEDS = st.integers(0, 9)
 
 
 def assert_sound(attack: Callable[[], Attacked], text: str) -> None:
-    """It answers; the same again; with a text that can be written and is another one, or with a reason."""
+    """It answers honestly, and the same again."""
     result = attack()
     assert attack() == result, "the seed decides everything"
+    assert_honest(result, text)
+
+
+def assert_honest(result: Attacked, text: str) -> None:
+    """A text that can be written and is another one, or a reason why there is none."""
     assert (result.text is None) == bool(result.error)
     if result.text is not None:
         result.text.encode()

@@ -18,6 +18,7 @@ from tests.attacks.properties import (
     PARAPHRASERS,
     SEEDS,
     SENTENCE_LLM,
+    assert_honest,
     assert_sound,
 )
 from wmbench.lab import plugin as lab
@@ -44,7 +45,15 @@ def test_any_text(name: str, text: str, seed: int) -> None:
 @pytest.mark.parametrize("kind", HARD_TEXTS)
 @pytest.mark.parametrize("name", [name for name in CHANGING if name not in SMALL])  # those: by their contract
 def test_hard_texts(name: str, kind: str) -> None:
+    if name.startswith("lab-") and kind == "100 kB":
+        pytest.skip("slow: see below")
     assert_sound(lambda: attack(name, HARD_TEXTS[kind]), HARD_TEXTS[kind])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in CHANGING if name.startswith("lab-")])
+def test_the_lab_reads_100_kb_sentence_by_sentence(name: str) -> None:
+    assert_honest(attack(name, HARD_TEXTS["100 kB"]), HARD_TEXTS["100 kB"])
 
 
 @settings(max_examples=60, deadline=None)
