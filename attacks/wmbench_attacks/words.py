@@ -67,6 +67,8 @@ class Swap:
         parts = list(words.parts)
         for first in disjoint_pairs(len(words), pairs, random_for(seed, item.id, "swap", ratio)):
             parts[first], parts[first + 1] = parts[first + 1], parts[first]
+        if pairs and parts == list(words.parts):
+            return unchanged("the words that change places are equal", details)
         return Attacked(words.with_parts(parts).text, details=details)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import wmbench_attacks
 from hypothesis import strategies as st
 
+from wmbench.lab import plugin as lab
 from wmbench.testing.attacks import shout, toy_nulls
 from wmbench.testing.harness import build, hooks_of
 from wmbench.testing.toys import ToyEncoder, tiny_backbone
@@ -28,7 +29,8 @@ TEXTS = st.lists(st.tuples(WORDS, st.sampled_from([" ", "  ", "\n", "\n\n", "\t"
 
 
 def info(name: str) -> AttackInfo:
-    return next(info for info in wmbench_attacks.register_attacks() if info.name == name)
+    registered = (*wmbench_attacks.register_attacks(), *lab.register_attacks())
+    return next(info for info in registered if info.name == name)
 
 
 @cache

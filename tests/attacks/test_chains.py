@@ -12,6 +12,7 @@ from tests.attacks.helpers import info
 from tests.pipeline.helpers import KEY, PLUGIN, metrics, run
 from tests.store.helpers import resolve
 from wmbench.cli import main
+from wmbench.cli.options import print_plan
 from wmbench.config import Overrides
 from wmbench.errors import ConfigError
 from wmbench.report.gather import gather
@@ -46,6 +47,19 @@ def test_settings_of_a_step() -> None:
     plan = resolve({"attacks": ["swap|crop"]}, Overrides(attacks={"crop.side": "end"}))
     assert plan.attacks[0].steps[1].dump()["side"] == "end"
     assert plan.attacks[0].steps[0].dump() == {"ratio": 0.3}
+
+
+def test_a_chain_costs_as_much_as_its_dearest_part() -> None:
+    by_llm = {"name": "nonuniform-halves", "params": {"compress": "llm-compress", "expand": "llm-expand"}}
+    chosen = ["swap|delete", "swap|remask", "llm-rewrite|delete:0.2", "nonuniform-runs", by_llm]
+    assert [chain.cost for chain in resolve({"attacks": chosen}).attacks] == ["local", "model", "api", "model", "api"]
+
+
+def test_a_plan_says_how_many_texts_go_through_which_attacks(capsys: pytest.CaptureFixture[str]) -> None:
+    print_plan(resolve({"attacks": ["crop:grid", "remask:0.2"], "samples": 3, "attacked_nulls": 50}))
+    listed = "crop-0.1, crop-0.25, crop-0.5, crop-0.75, remask-0.2"
+    said = f"4 local, 1 model, each on 3 samples and 50 null texts of every set: {listed}\n"
+    assert said in capsys.readouterr().out
 
 
 def test_what_is_chosen_by_itself_is_not_chosen_again_by_a_collective_name() -> None:

@@ -8,6 +8,7 @@ import pytest
 from wmbench_attacks.llm.config import LengthConfig, LlmConfig
 from wmbench_attacks.llm.prompts import COMPRESS_DOCUMENT, COMPRESS_SENTENCE, PROMPTS, Band
 
+from tests.attacks.helpers import GOLDEN
 from wmbench.bench.plan import resolve_runs
 from wmbench.config import load_config, validated
 from wmbench.errors import ConfigError
@@ -25,20 +26,15 @@ DIGESTS = {
 }
 """Results name prompts by version: whoever changes a word raises the version and adds a line."""
 
-PUBLISHED_BOUNDS = {
-    1: (1, 1), 2: (2, 2), 3: (2, 2), 4: (3, 3), 5: (3, 3), 6: (4, 4), 7: (5, 5), 8: (5, 5),
-    10: (6, 7), 13: (8, 9), 17: (11, 11), 20: (12, 14),
-}  # fmt: skip
-"""Words of a sentence: fewest and most words of its compression, by the paper's code."""
-
 
 def test_a_prompt_changes_with_its_version_only() -> None:
     assert {f"{prompt.name}/{prompt.version}": prompt.digest[:12] for prompt in PROMPTS} == DIGESTS
 
 
 def test_compression_bounds_are_the_published_ones() -> None:
-    found = {words: Band.of(words, 0.6, 0.7) for words in PUBLISHED_BOUNDS}
-    assert {words: (band.fewest, band.most) for words, band in found.items()} == PUBLISHED_BOUNDS
+    published = GOLDEN["compress_bounds"]
+    found = {words: Band.of(int(words), 0.6, 0.7) for words in published}
+    assert {words: [band.fewest, band.most] for words, band in found.items()} == published
     assert [Band(6, 7).miss(words) for words in (4, 6, 7, 9)] == [2, 0, 0, 2]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -205,6 +206,10 @@ def test_ls_and_plugins(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = call(capsys, "ls", *PLUGIN)
     for word in ("none", "identity", "tiny-block", "toy", "for tests only", "cost: model"):
         assert word in out
+    _, out, _ = call(capsys, "ls", "attacks")
+    known = re.findall(r"^  (\S+) .*\[cost: (?:local|model|api); preserves: \w.*\]$", out, re.MULTILINE)
+    assert len(known) == len(out.splitlines()) - 1, "of every attack its cost and what it preserves"
+    assert "[cost: local; preserves: the order of the other words; ratio: 0.1, 0.2, 0.3, 0.4, 0.5]" in out
     _, out, _ = call(capsys, "ls", "schemes", *PLUGIN, "--settings")
     assert "delta" in out
     assert "identity" not in out

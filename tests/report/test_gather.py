@@ -163,6 +163,22 @@ def test_paper_figures_are_found_by_cell() -> None:
     assert by_cell(twice) == {("s", "b", "d", "a"): {"auc": 0.9}}
 
 
+def test_the_attack_s_name_finds_the_paper_s_figures_whatever_its_label(runs: Path, tmp_path: Path) -> None:
+    """An attack that asks another endpoint has a hash in its label, and is still the paper's attack."""
+    folder = tmp_path / "denmark_mini_finance_0000000000"
+    shutil.copytree(runs / folder.name, folder)
+    run, metrics = (json.loads((folder / name).read_text()) for name in ("run.json", "metrics.json"))
+    metrics |= {"backbone": "llada-8b", "dataset": "finance-qa"}
+    metrics["cells"][1]["attack"] = "llm-rewrite-0a1b2c"
+    run["attacks"]["llm-rewrite-0a1b2c"] = {"name": "llm-rewrite", "curve": None, "strength": None}
+    for name, content in (("run.json", run), ("metrics.json", metrics)):
+        (folder / name).write_text(json.dumps(content))
+    unattacked, rewritten, *others = gather([folder], texts=0).measured[0].cells
+    assert rewritten.paper == paper_figures("denmark", "llada-8b", "finance-qa", "llm-rewrite") != {}
+    assert unattacked.paper
+    assert not any(cell.paper for cell in others)
+
+
 # --- the command -------------------------------------------------------------------------------------------------
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from pydantic import BaseModel
 
 from wmbench.bench.resolved import Resolved, known_settings, settings_of, slug, spec_hash
 from wmbench.config import ALL, CHAIN, FEW, LOCAL, Choice
 from wmbench.errors import ConfigError
-from wmbench.host import Host, PluginRecord
+from wmbench.host import Entry, Host, PluginRecord, load_attribute
 from wmbench.settings import Settings
-from wmbench.types import AttackInfo
+from wmbench.types import AttackInfo, CostClass
 
 NO_LIMITS: Final[Mapping[str, Any]] = {}
 GRID = "grid"
@@ -30,6 +30,8 @@ class AttackChain:
     steps: tuple[Resolved[AttackInfo], ...]
     limits: Mapping[str, Any] = field(default_factory=dict)
     """Budgets of the command, which also hold for the attacks that a step builds on."""
+    cost: CostClass = "local"
+    """The dearest of its steps, and of the attacks that they build on."""
 
     @property
     def label(self) -> str:
@@ -136,7 +138,7 @@ def resolve_attack(choice: Choice, host: Host, limits: Mapping[str, Any] = NO_LI
     if not all(names):
         raise ConfigError(f"attack {choice.name!r} has an empty step", hint=f"write it as first{CHAIN}second")
     if len(names) == 1:
-        return AttackChain((_step(names[0], choice.params, host, limits),), limits)
+        return _chain((_step(names[0], choice.params, host, limits),), host, limits)
     settings: dict[str, dict[str, Any]] = {name.partition(":")[0]: {} for name in names}
     for dotted, value in choice.params.items():
         owner, _, setting = dotted.rpartition(".")
@@ -147,7 +149,13 @@ def resolve_attack(choice: Choice, host: Host, limits: Mapping[str, Any] = NO_LI
             )
         settings[owner][setting] = value
     steps = tuple(_step(name, settings[name.partition(":")[0]], host, limits) for name in names)
-    return AttackChain(steps, limits)
+    return _chain(steps, host, limits)
+
+
+def _chain(steps: tuple[Resolved[AttackInfo], ...], host: Host, limits: Mapping[str, Any]) -> AttackChain:
+    inner = [name for step in steps for name in getattr(step.settings, "uses", {}).get("attacks", {})]
+    infos = [*(step.info for step in steps), *(host.attacks[name].info for name in inner if name in host.attacks)]
+    return AttackChain(steps, limits, max((info.cost for info in infos), key=get_args(CostClass).index))
 
 
 def _step(name: str, params: Mapping[str, Any], host: Host, limits: Mapping[str, Any]) -> Resolved[AttackInfo]:

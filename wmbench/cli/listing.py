@@ -54,8 +54,9 @@ def _summary(info: Any) -> str:
     caveats = [getattr(info, "status", "")]
     if getattr(info, "key_use", "secret") != "secret":
         caveats.append(f"key: {info.key_use}")
-    if getattr(info, "cost", "local") != "local":
-        caveats.append(f"cost: {info.cost}")
+    if hasattr(info, "preserves"):  # an attack
+        caveats += [f"cost: {info.cost}", f"preserves: {info.preserves}" if info.preserves else ""]
+        caveats.append(f"{info.strength}: {', '.join(f'{value:g}' for value in info.grid)}" if info.grid else "")
     if getattr(info, "kind", "prompts") != "prompts":
         caveats.append("null texts")
     shown = "; ".join(caveat for caveat in caveats if caveat)

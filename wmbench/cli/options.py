@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -226,7 +227,7 @@ def print_plan(plan: RunPlan, *extra: tuple[str, str]) -> None:
             ("decoding", _settings(plan.decoding.model_dump(exclude_none=True))),
             ("samples", _samples(plan)),
             ("filters", _settings(plan.filters.model_dump())),
-            ("attacks", ", ".join(attack.label for attack in plan.attacks) or "none"),
+            ("attacks", _attacks(plan)),
             ("nulls", _nulls(plan)),
             *([("normalise", "before detection")] if plan.config.normalise else []),
             ("seed", str(plan.config.seed)),
@@ -244,6 +245,17 @@ def _samples(plan: RunPlan) -> str:
     kept = " kept, of at most " + str(plan.prompt_limit) if config.top_up else ""
     retried = f", each retried up to {config.retries} times" if config.retries else ""
     return f"{config.samples or 'all'}{kept}{retried}"
+
+
+def _attacks(plan: RunPlan) -> str:
+    """How many of each cost class, on how many texts, and which."""
+    if not plan.attacks:
+        return "none"
+    config, costs = plan.config, Counter(attack.cost for attack in plan.attacks)
+    counts = ", ".join(f"{count} {cost}" for cost, count in costs.items())
+    nulls = f" and {config.attacked_nulls:,} null texts of every set" if config.attacked_nulls else ""
+    labels = ", ".join(attack.label for attack in plan.attacks)
+    return f"{counts}, each on {config.samples or 'all'} samples{nulls}: {labels}"
 
 
 def _nulls(plan: RunPlan) -> str:

@@ -133,8 +133,10 @@ def _cell(folder: RunFolder, cell: dict[str, Any]) -> Cell:
     metrics, name = folder.metrics, set_name(cell["attack"])
     found, nulls = folder.verdicts(name), folder.verdicts(folder.heldout)
     described = folder.run.get("attacks", {}).get(cell["attack"], {})
+    # The paper knows an attack by its name; the label has a hash when it asks another endpoint or model.
+    attack = described.get("name", cell["attack"])
     more: dict[str, Any] = {
-        "paper": paper_figures(metrics["scheme"], metrics["backbone"], metrics["dataset"], cell["attack"]),
+        "paper": paper_figures(metrics["scheme"], metrics["backbone"], metrics["dataset"], attack),
         "strength": described.get("strength"),
         "curve": described.get("curve"),
     }
