@@ -20,6 +20,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr,
 
 from wmbench.errors import ConfigError, UnknownNameError
 from wmbench.keys import KeySource
+from wmbench.prf import Prf
 from wmbench.redaction import shown
 
 Settings = dict[str, Any]
@@ -54,6 +55,7 @@ PRESETS: Final[dict[str, Settings]] = {
         "calibration_texts": 30_000,
         "heldout_texts": 10_000,
         "filters": {"strict_repetition": True},
+        "prf": "official",
     },
 }
 """Partial configurations by name. A preset's values count as defaults: what the user says always wins."""
@@ -117,6 +119,11 @@ class RunConfig(BaseModel):
     seed: int = Field(0, ge=0, lt=2**63, description="With the sample id it fixes all randomness.")
     key: str | None = Field(
         None, description="`env:VARIABLE` or `file:PATH`; None: $WMBENCH_KEY, else the user's key file."
+    )
+    prf: Prf | None = Field(
+        None,
+        description="Pseudorandom function of every scheme that has this setting: `hmac`, or `official` as published; "
+        "None: the scheme's own default.",
     )
     alpha: float = Field(0.01, gt=0, lt=1, description="Level at which a text counts as detected.")
     filters: Settings = Field(

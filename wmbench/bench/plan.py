@@ -20,7 +20,7 @@ from wmbench.bench.resolved import settings_of, slug
 from wmbench.bench.resolved import spec_hash as spec_hash
 from wmbench.config import ALL, Choice, RunConfig, Settings, merged, validated
 from wmbench.errors import ConfigError
-from wmbench.host import Host, PluginRecord, Registry
+from wmbench.host import Entry, Host, PluginRecord, Registry, load_attribute
 from wmbench.runtime.backbones.hf.directory import Checkpoint, looks_like_a_path
 from wmbench.runtime.settings import Decoding
 from wmbench.types import BackboneEntry, DatasetInfo, KeyUse, SchemeInfo
@@ -168,10 +168,18 @@ def _run(
     """One scheme with its published settings for this backbone and dataset, below the user's own."""
     entry, _ = host.schemes.resolve(choice.name)
     published = _published(entry.info, backbone, dataset)
-    below = {name: value for name, value in published.items() if name != "decoding"}
+    below = {**_prf(config, entry), **{name: value for name, value in published.items() if name != "decoding"}}
     scheme = Resolved(entry, settings_of(entry, "scheme", merged(below, choice.params)), slug(choice.name))
     decoding = _decoding(backbone.info.decoding, published.get("decoding", {}), config.decoding)
     return RunPlan(config, scheme, backbone, dataset, decoding, attacks, _filters(config, decoding), nulls)
+
+
+def _prf(config: RunConfig, entry: Entry[SchemeInfo]) -> Settings:
+    """The configuration's `prf`, if the scheme has such a setting."""
+    if config.prf is None or entry.info.config is None:
+        return {}
+    has_prf = "prf" in load_attribute(entry.info.config, entry.plugin).model_fields
+    return {"prf": config.prf} if has_prf else {}
 
 
 def _expanded(choices: Iterable[Choice], registry: Registry[Any]) -> list[Choice]:
