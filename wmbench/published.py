@@ -16,7 +16,6 @@ Published = dict[str, Settings]
 LLADA: Final = ("llada-8b", "llada-1.5")
 LLADA2: Final = ("llada2.0-mini",)
 DREAM: Final = ("dream-7b",)
-LAB: Final = ("mini", "mini-full")
 
 ENCODER: Final[Mapping[str, Any]] = {"encoder": "hf:intfloat/e5-base-v2", "dimension": 768}
 """The paper's encoder is this model after contrastive training. Its weights have no public name, so the untuned model
