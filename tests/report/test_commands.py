@@ -34,14 +34,14 @@ def no_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
 
 
-def test_report_writes_four_forms_and_prints_the_table(
+def test_report_writes_all_forms_and_prints_the_table(
     real_runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WMBENCH_KEY", KEY)
     before = {path: path.stat().st_mtime_ns for path in real_runs.rglob("*")}
     assert main(["report", str(real_runs), "--out", str(tmp_path / "out"), *OPTIONS]) == 0
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        f"report.{f}" for f in ("html", "json", "csv", "tex")
+        f"report.{f}" for f in ("html", "json", "csv", "tex", "md")
     }
     assert {path: path.stat().st_mtime_ns for path in real_runs.rglob("*")} == before  # runs are only read
     shown = capsys.readouterr().out

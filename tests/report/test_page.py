@@ -210,3 +210,25 @@ def test_latex_has_the_papers_layout(document: Document) -> None:
     bold = [scheme for scheme, entry in rows if entry.split(" / ")[1].startswith(r"\textbf")]
     assert bold == [scheme for scheme, entry in figures.items() if float(entry[1]) == best]
     assert escaped("50%_a&b\\{}") == r"50\%\_a\&b\textbackslash{}\{\}"
+
+
+def test_markdown_has_every_rate_and_no_foreign_markup(document: Document) -> None:
+    named = document.model_copy(
+        update={"runs": [run.model_copy(update={"scheme": f"{run.scheme}|<b>"}) for run in document.runs]}
+    )
+    table = render(named, "md")
+    rows = [line for line in table.splitlines() if line.startswith("| none |")]
+    assert len(rows) == len(document.groups)
+    found = [float(entry) for entry in re.findall(r"([\d.]+)\*{0,2} \[", rows[0])]
+    runs = [run for run in document.measured if run.group == document.groups[0]]
+    rates = [cell.rate("0.01") for run in runs if (cell := run.cell("unattacked"))]
+    assert found == [round(100 * rate.estimate, 1) for rate in rates if rate]
+    best = max(rate.estimate for rate in rates if rate)
+    assert f"**{100 * best:.1f}**" in rows[0]
+    assert "<b>" not in table.replace("\\<b\\>", "")
+    width = {
+        line.replace("\\|", "").count("|")
+        for line in table.split("## Made by")[0].splitlines()
+        if line.startswith("| ")
+    }
+    assert width == {len(runs) + 2, 8}

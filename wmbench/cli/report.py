@@ -58,7 +58,7 @@ def report(
     key: str | None,
     as_json: bool,
 ) -> None:
-    """Write a report on finished runs: an HTML page that needs no network, JSON, CSV and LaTeX; and print the table.
+    """Write a report on finished runs (offline HTML page, JSON, CSV, LaTeX, Markdown) and print the table.
 
     A folder that holds runs stands for all of them. --json prints the report and writes nothing. Evidence needs the
     key that marked the texts; without it they are shown plain.

@@ -1,4 +1,4 @@
-"""The one document behind every form of a report: page, JSON, CSV and LaTeX show what is in it and nothing else."""
+"""The one document behind every form of a report: each shows what is in it and nothing else."""
 
 from __future__ import annotations
 

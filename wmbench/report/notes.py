@@ -8,7 +8,7 @@ from typing import Any, Final
 from wmbench.bench.derived import digest
 from wmbench.report.document import RunReport
 
-LAB_BACKBONES: Final = ("mini", "tiny", "tiny-block")
+LAB_BACKBONES: Final = ("mini", "mini-full", "tiny", "tiny-block")
 NONSENSE_BACKBONES: Final = ("tiny", "tiny-block")
 
 

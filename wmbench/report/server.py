@@ -10,7 +10,13 @@ from wmbench.errors import ConfigError
 from wmbench.report import FORMS, render
 from wmbench.report.document import Document
 
-_TYPES: Final = {"html": "text/html", "json": "application/json", "csv": "text/csv", "tex": "text/plain"}
+_TYPES: Final = {
+    "html": "text/html",
+    "json": "application/json",
+    "csv": "text/csv",
+    "tex": "text/plain",
+    "md": "text/plain",
+}
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost"})
 
 

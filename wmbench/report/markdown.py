@@ -1,0 +1,114 @@
+"""A report as Markdown, to paste into a README, an issue or a pull request: attacks down, schemes across."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from wmbench.report.document import UNATTACKED, Document, Rate, RunReport
+from wmbench.report.notes import null_label
+
+_TARGET: Final = "0.01"
+_OUT_OF_REACH: Final = "n/a"
+
+
+def markdown_tables(document: Document) -> str:
+    return "\n".join(_lines(document)) + "\n"
+
+
+def _lines(document: Document) -> Iterator[str]:
+    for line in [*document.notices, *document.warnings]:
+        yield f"> {escaped(line)}"
+        yield ">"
+    yield "> TPR at 1% FPR in percent, threshold on the held-out null texts, 95% intervals. Bold: the best of a row."
+    for group in document.groups:
+        runs = [run for run in document.measured if run.group == group]
+        yield from ("", f"## {escaped(group)}", "")
+        yield from _detection(document, runs)
+        yield from ("", *_price(runs))
+    yield from ("", "## Made by", "", "```console")
+    yield from dict.fromkeys(f"$ {run.command}" for run in document.measured)
+    yield from ("```", "", f"wmbench {document.wmbench}; {_stack(document.measured)}.")
+
+
+def _detection(document: Document, runs: Sequence[RunReport]) -> Iterator[str]:
+    yield from _row(["attack", *(escaped(run.scheme) for run in runs)])
+    yield from _row(["---"] * (len(runs) + 1))
+    for attack in document.attacks:
+        cells = [run.cell(attack) for run in runs]
+        if not any(cells):
+            continue
+        rates = [cell.rate(_TARGET) if cell else None for cell in cells]
+        best = max((rate.estimate for rate in rates if rate), default=None)
+        name = "none" if attack == UNATTACKED else escaped(attack)
+        yield from _row([name, *(_percent(rate, is_best=len(runs) > 1 and _is(rate, best)) for rate in rates)])
+
+
+def _price(runs: Sequence[RunReport]) -> Iterator[str]:
+    """What each scheme costs and whether its controls are null."""
+    yield from _row(
+        [
+            "scheme",
+            "answers",
+            "change of log-perplexity",
+            "forwards per token",
+            "tokens to detect",
+            "FPR, held out",
+            "FPR, clean answers",
+        ]
+    )
+    yield from _row(["---"] * 7)
+    for run in runs:
+        cost, needed = run.cost, run.tokens_to_detect
+        families = {
+            family.family: family.fpr.get(_TARGET) for family in reversed(run.families) if family.attack is None
+        }
+        yield from _row(
+            [
+                escaped(run.scheme),
+                f"{run.samples.get('kept', '?')} of {run.samples.get('total', '?')}",
+                _signed(run.quality.get("delta_log_perplexity")),
+                f"{cost.forward_rows.estimate:.2f}" if cost and cost.forward_rows else _OUT_OF_REACH,
+                f"{needed.estimate:.0f}" if needed and needed.estimate is not None else _OUT_OF_REACH,
+                _percent(next((family.fpr.get(_TARGET) for family in run.families), None)),
+                _percent(families.get("clean")),
+            ]
+        )
+    nulls = sorted({null_label(run.nulls.identity) for run in runs if run.nulls})
+    judges = sorted({run.judge for run in runs if run.judge})
+    yield ""
+    yield f"Null texts: {escaped('; '.join(nulls))}." + (
+        f" Log-perplexity under {', '.join(judges)}." if judges else ""
+    )
+
+
+def _stack(runs: Iterable[RunReport]) -> str:
+    """Versions that all runs share."""
+    shared = {item for run in runs for item in run.versions.items() if item[0] != "wmbench"}
+    return ", ".join(f"{name} {version}" for name, version in sorted(shared))
+
+
+def _row(cells: Iterable[str]) -> Iterator[str]:
+    yield f"| {' | '.join(cells)} |"
+
+
+def _is(rate: Rate | None, best: float | None) -> bool:
+    return rate is not None and rate.estimate == best
+
+
+def _percent(rate: Rate | None, *, is_best: bool = False) -> str:
+    if rate is None:
+        return _OUT_OF_REACH
+    shown = f"{100 * rate.estimate:.1f}"
+    return f"{f'**{shown}**' if is_best else shown} [{100 * rate.low:.0f}, {100 * rate.high:.0f}]"
+
+
+def _signed(rate: Rate | None) -> str:
+    return f"{rate.estimate:+.2f} [{rate.low:+.2f}, {rate.high:+.2f}]" if rate else _OUT_OF_REACH
+
+
+def escaped(text: str) -> str:
+    """Names come from plugins: none may break the table or smuggle in markup."""
+    for special in "\\`*_[]<>|":
+        text = text.replace(special, f"\\{special}")
+    return " ".join(text.split())
