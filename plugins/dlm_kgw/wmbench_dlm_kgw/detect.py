@@ -66,7 +66,7 @@ class GreenDetector:
         else:
             tokens = np.concatenate([features.of(i)[positions] for i, (positions, _) in enumerate(parts)])
             worths = worth(context_hashes(np.concatenate([c for _, c in parts]), config, self.size), tokens)
-        totals = np.bincount(np.repeat(np.arange(len(parts)), scored), worths, len(parts))
+        totals: npt.NDArray[Any] = np.bincount(np.repeat(np.arange(len(parts)), scored), worths, len(parts))
         if config.greenlist_type == "bernoulli":
             totals = totals.astype(np.int64)
         if config.p_value == "exact":

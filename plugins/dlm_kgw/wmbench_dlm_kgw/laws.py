@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
+from wmbench.types import IntArray
 from wmbench_dlm_kgw.config import DlmKgwConfig
 
 Floats = npt.NDArray[np.float64]
@@ -30,14 +32,14 @@ def quantiles(uniforms: Floats, config: DlmKgwConfig) -> Floats:
     return normal if config.greenlist_type == "gaussian" else np.exp(normal)
 
 
-def normal_z(totals: npt.NDArray[np.number], pairs: npt.NDArray[np.integer], config: DlmKgwConfig) -> Floats:
+def normal_z(totals: npt.NDArray[Any], pairs: IntArray, config: DlmKgwConfig) -> Floats:
     """Standardised sums; 0 where there is no pair."""
     mean, variance = moments(config)
     z: Floats = (totals - mean * pairs) / np.sqrt(np.maximum(pairs, 1) * variance)
     return z
 
 
-def tail_p(totals: npt.NDArray[np.number], pairs: npt.NDArray[np.integer], config: DlmKgwConfig) -> Floats:
+def tail_p(totals: npt.NDArray[Any], pairs: IntArray, config: DlmKgwConfig) -> Floats:
     """P(sum >= total): binomial for coins, normal for normal values, and for log-normal ones the published
     approximation, a log-normal law of the same mean and variance (Fenton and Wilkinson). 1 where there is no pair."""
     if config.greenlist_type == "bernoulli":
@@ -52,4 +54,5 @@ def tail_p(totals: npt.NDArray[np.number], pairs: npt.NDArray[np.integer], confi
         spread = np.log1p(variance / (n * mean**2))  # variance of the logarithm of the sum
         logarithm = np.log(np.maximum(totals, np.finfo(np.float64).tiny))
         p = ndtr((np.log(n * mean) - spread / 2 - logarithm) / np.sqrt(spread))
-    return np.clip(np.where(pairs > 0, np.asarray(p, np.float64), 1.0), SMALLEST_P, 1.0)
+    p_values: Floats = np.clip(np.where(pairs > 0, p, 1.0), SMALLEST_P, 1.0)
+    return p_values
