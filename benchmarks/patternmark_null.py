@@ -34,7 +34,7 @@ def published_tail(tokens: int, patterns: Patterns, colours: int) -> npt.NDArray
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("tokens", nargs="?", type=int, default=150)
+    parser.add_argument("tokens", nargs="?", type=int, default=300)
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
     began = time.perf_counter()

@@ -1,4 +1,5 @@
-"""What the paper's settings cost on the published models: counted forwards, and operations from the models' sizes.
+"""What do the paper's settings cost on the published models? `python -m benchmarks.published_cost`: counted forwards,
+and operations from the models' sizes, as a table in Markdown.
 
 No weights are needed: forwards are counted on a stand-in of the same attention, parameters on empty models.
 """

@@ -36,6 +36,7 @@ def best_of(k: int, backbone: Backbone, decoding: Decoding = SHORT) -> list[Gene
     ("run", "expected"),
     [
         (Decoding(block_length=32, tokens_per_step=2), {"tokens_per_step": 2, "block_length": 5}),
+        (Decoding(block_length=1), {"tokens_per_step": 1, "block_length": 1}),  # whole blocks in a unit are kept
         (Decoding(max_new_tokens=60, block_length=30, steps=20), {"tokens_per_step": 3, "steps": None}),
         (Decoding(schedule="origin", steps=64), {"schedule": "block", "tokens_per_step": 1}),
         (Decoding(schedule="threshold", block_length=32, block_origin="prompt"), {"schedule": "threshold"}),

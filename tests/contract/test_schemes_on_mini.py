@@ -33,7 +33,8 @@ UNITS = {"unit_size": 8, "candidates": 4, "scan_sizes": (6, 8, 10)}
 
 
 class MiniContract(SchemeContract):
-    """A trained model has less entropy than a random one, so texts are longer."""
+    """A trained model has less entropy than a random one, so texts are longer. Blocks are the paper's 25, not the lab's
+    five: a mark in the order of decoding (DGMark) needs places to choose from, and so few tokens must show it."""
 
     __test__ = False
     attentions = ("mini", "mini-full")

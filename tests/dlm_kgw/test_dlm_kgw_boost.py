@@ -36,7 +36,13 @@ ONE: list[dict[str, Any]] = [
     {"n_iter": 3},
     {"enforce_kl": True, "delta": 0.3},
     {"enforce_kl": True, "delta": 0.3, "n_iter": 2, "topk": 6},
+    {"greenlist_type": "lognormal", "topk": 7, "n_iter": 2},
 ]
+NEGATIVE: list[dict[str, Any]] = [
+    {"greenlist_type": "gaussian", "topk": 7, "n_iter": 3},
+    {"greenlist_type": "gaussian", "convolution_kernel": (1,), "enforce_kl": True, "delta": 0.4},
+]
+"""Boosts that may be negative, and move tokens out of the top k."""
 SEVERAL: list[dict[str, Any]] = [
     {"convolution_kernel": (-1, 1)},
     {"convolution_kernel": (-2, -1), "topk": 9},
@@ -47,7 +53,7 @@ SEVERAL: list[dict[str, Any]] = [
     {"convolution_kernel": (-2, -1), "greenify_only": True},
     {"convolution_kernel": (-1, 1), "enforce_kl": True, "delta": 0.2},
 ]
-KINDS = [*((s, SingleContext) for s in ONE), *((s, SeveralContexts) for s in [*ONE, *SEVERAL])]
+KINDS = [*((s, SingleContext) for s in ONE), *((s, SeveralContexts) for s in [*ONE, *NEGATIVE, *SEVERAL])]
 
 
 @pytest.mark.parametrize(("settings", "booster"), KINDS, ids=lambda value: str(getattr(value, "__name__", value)))
@@ -195,3 +201,16 @@ def test_codec_size_rules() -> None:
     """Colours are those of the tokenizer's size, whatever the width of the logits."""
     context = replace(SchemeContext(ToyCodec(50)), key=toy_key())
     assert DlmKgw(DlmKgwConfig(), context).booster.size == 50
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [
+        ({}, SingleContext),
+        ({"greenlist_type": "gaussian"}, SeveralContexts),
+        ({"convolution_kernel": (-2, -1)}, SeveralContexts),
+    ],
+    ids=str,
+)
+def test_closed_form_where_it_holds(settings: dict[str, Any], kind: type) -> None:
+    assert type(DlmKgw(DlmKgwConfig(**settings), SchemeContext(ToyCodec(50), toy_key())).booster) is kind

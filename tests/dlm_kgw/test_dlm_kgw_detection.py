@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from wmbench_dlm_kgw.config import DlmKgwConfig
 from wmbench_dlm_kgw.decode import DlmKgw
-from wmbench_dlm_kgw.detect import GreenDetector, GreenViews, exact_p, normal_z, scored_positions
+from wmbench_dlm_kgw.detect import GreenDetector, GreenViews, scored_positions
+from wmbench_dlm_kgw.laws import moments, normal_z, quantiles, tail_p
 
 from wmbench.detection import Calibration
 from wmbench.runtime.backbone import Backbone
@@ -42,8 +43,10 @@ def test_too_short_texts_say_nothing() -> None:
     views = hooks.score(hooks.features(["", "w7", "w7 w8"], TextContext()), toy_key(), TextContext())
     assert views.scores[:, 0].tolist() == [0, 0, 0]
     nothing = np.zeros(1, dtype=np.int64)
-    assert exact_p(nothing, nothing, 0.25).tolist() == [1.0]
-    assert normal_z(nothing, nothing, 0.25).tolist() == [0.0]
+    for kind in ("bernoulli", "gaussian", "lognormal"):
+        config = DlmKgwConfig(greenlist_type=kind)
+        assert tail_p(nothing, nothing, config).tolist() == [1.0]
+        assert normal_z(nothing, nothing, config).tolist() == [0.0]
 
 
 def test_verdicts_carry_the_exact_p() -> None:
@@ -85,8 +88,36 @@ def test_exact_p_is_uniform_over_keys() -> None:
     assert 0.8 < np.var(green) / (n * 3 / 16) < 1.2  # five standard errors are 0.35
 
 
+@pytest.mark.parametrize("kind", ["gaussian", "lognormal"])
+def test_laws_of_real_valued_pairs(kind: str) -> None:
+    """Moments and tails against drawn sums. (The log-normal tail is an approximation.)"""
+    config = DlmKgwConfig(greenlist_type=kind)
+    values = quantiles(np.random.default_rng(0).random((20_000, 60)), config)
+    mean, variance = moments(config)
+    assert values.mean() == pytest.approx(mean, abs=0.01)
+    assert values.var() == pytest.approx(variance, rel=0.03)
+    pairs = np.full(len(values), 60)
+    assert np.abs(normal_z(values.sum(1), pairs, config).mean()) < 0.03
+    p = tail_p(values.sum(1), pairs, config)
+    for level in (0.5, 0.1, 0.01):
+        assert (p <= level).mean() == pytest.approx(level, rel=0.4 if level < 0.1 else 0.1)
+
+
+@pytest.mark.parametrize("prf", ["hmac", "official"])
+def test_real_valued_pairs_are_added_up(prf: str) -> None:
+    context, texts = TextContext(evidence=True), toy_texts([60, 1, 80], seed=4)
+    hooks = hooks_of(detector(greenlist_type="gaussian", p_value="exact", prf=prf), codec=CODEC)
+    views = hooks.score(hooks.features(texts, context), toy_key(), context)
+    for verdict in hooks.detect(views, None, context):
+        assert sum(e.weight for e in verdict.evidence) == pytest.approx(verdict.details["green"])
+        assert verdict.details["z"] == pytest.approx(
+            verdict.details["green"] / max(1, verdict.details["scored"]) ** 0.5
+        )
+        assert verdict.method.startswith("normal law")
+
+
 def test_tiny_p_values_stay_positive() -> None:
-    assert exact_p(np.array([5000]), np.array([5000]), 0.25)[0] == 1e-300
+    assert tail_p(np.array([5000]), np.array([5000]), DlmKgwConfig())[0] == 1e-300
 
 
 @pytest.mark.parametrize("attention", ["full", "block"])

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from scipy.special import ndtri
 from wmbench_dlm_kgw.config import DlmKgwConfig
 from wmbench_dlm_kgw.detect import GreenDetector, GreenViews, scored_positions
 from wmbench_dlm_kgw.green import context_hashes, green_matrix, official_words, signed_splitmix
@@ -36,8 +35,13 @@ def test_colours(case: dict[str, Any]) -> None:
     assert list(map(str, signed_splitmix(np.array(case["key"])).tolist())) == case["splitmix_int64"]
     uniforms = official_words(hashes, tokens, stride) / 2**53
     np.testing.assert_allclose(uniforms, case["uniform"], rtol=1e-8)
-    np.testing.assert_allclose(ndtri(uniforms), case["gaussian"], atol=1e-6)
     config = DlmKgwConfig(prf="official", gamma=case["gamma"], convolution_kernel=tuple(range(-case["kernel_size"], 0)))
+    gaussian, lognormal = (
+        green_matrix(config.model_copy(update={"greenlist_type": kind}), case["vocab"], None)(hashes, tokens)
+        for kind in ("gaussian", "lognormal")
+    )
+    np.testing.assert_allclose(gaussian, case["gaussian"], atol=1e-6)
+    np.testing.assert_allclose(lognormal, np.exp(case["gaussian"]), rtol=1e-6)
     green = green_matrix(config, case["vocab"], None)
     assert green(hashes, tokens).astype(int).tolist() == case["green"]
     if matrix := case["full_green_matrix_rows_hash_cols_token"]:
@@ -46,9 +50,8 @@ def test_colours(case: dict[str, Any]) -> None:
 
 
 def step_config(params: dict[str, Any]) -> DlmKgwConfig:
-    names = {name: value for name, value in params.items() if not name.startswith("greenlist")}
-    assert params["greenlist_type"] == "bernoulli"
-    return DlmKgwConfig(prf="official", gamma=params["greenlist_params"]["gamma"], **names)
+    names = {name: value for name, value in params.items() if name != "greenlist_params"}
+    return DlmKgwConfig(prf="official", **params["greenlist_params"], **names)
 
 
 @pytest.mark.parametrize("booster", [SingleContext, SeveralContexts])

@@ -9,9 +9,10 @@ import pytest
 from wmbench_patternmark.config import PatternMarkConfig
 from wmbench_patternmark.decode import PatternMark
 from wmbench_patternmark.detect import PatternDetector, pattern_windows
-from wmbench_patternmark.keys import chain, token_colours
+from wmbench_patternmark.keys import chain, official_seed, token_colours
 from wmbench_patternmark.null import Patterns, null_tail
 
+from wmbench.bench.draws import attempts
 from wmbench.detection import Calibration
 from wmbench.runtime.backbone import Backbone
 from wmbench.runtime.backbones.tiny import ToyCodec
@@ -19,7 +20,7 @@ from wmbench.runtime.loop import decode, make_engine
 from wmbench.runtime.step import Step
 from wmbench.testing import run_scheme, score_texts, toy_key, toy_samples, toy_texts
 from wmbench.testing.harness import SHORT, hooks_of
-from wmbench.types import Commit, SchemeContext, TextContext
+from wmbench.types import Commit, Sample, SchemeContext, TextContext
 
 CODEC = ToyCodec(61)
 
@@ -89,6 +90,12 @@ def test_keys_are_drawn_once_per_sample(prf: str, tiny_full_backbone: Backbone) 
     assert all(keys is chains[0] for chains in seen.values() for keys in chains)
     assert all((np.diff(chains[0]) != 0).all() for chains in seen.values()), "strictly alternating"
     assert {int(chains[0][0]) for chains in seen.values()} == {0, 1}, "the first key is random"
+
+
+def test_every_attempt_has_its_published_seed() -> None:
+    """Seed 42 + 1000 * prompt index + attempt; the host numbers attempts from 1 and leaves the first one unnumbered."""
+    first, third = list(attempts(Sample("p7", "w3", index=7), retries=2))[::2]
+    assert (official_seed(first), official_seed(third)) == (7042, 7044)
 
 
 # --- counting and verdicts -----------------------------------------------------------------------------------------

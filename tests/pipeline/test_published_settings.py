@@ -8,7 +8,7 @@ import pytest
 
 from tests.pipeline.helpers import host
 from wmbench.bench.plan import RunPlan, resolve_runs
-from wmbench.config import load_config
+from wmbench.config import Overrides, load_config
 
 BLOCKS = {"schedule": "block", "block_length": 25, "temperature": 0.5, "max_new_tokens": 300}
 LLADA = ["llada-8b", "llada-1.5", "llada2.0-mini"]
@@ -61,6 +61,20 @@ def test_umr_marks_alpaca_more_strongly_on_llada() -> None:
     assert {backbone for backbone, _ in stronger} == {b for b, _ in found} - {"dream-7b"}
     assert {dataset for _, dataset in stronger} == {"alpacafarm"}
     assert {delta for place, delta in found.items() if place not in stronger} == {10.0}
+
+
+def test_the_paper_preset_is_keyed_as_published() -> None:
+    """Every scheme that has a published pseudorandom function; what the user says about a scheme still wins."""
+    paper = {"backbones": ["llada-8b"], "datasets": ["finance_qa"], "attacks": []}
+    for plan in resolve_runs(load_config("paper", options=paper), host()):
+        assert plan.scheme.dump().get("prf") == (None if plan.is_control else "official"), plan.title
+    (own,) = resolve_runs(
+        load_config("paper", options={**paper, "schemes": ["umr"]}, overrides=Overrides(schemes={"prf": "hmac"})),
+        host(),
+    )
+    (usual,) = resolve_runs(load_config(options={**paper, "schemes": ["umr"]}), host())
+    assert own.scheme.dump()["prf"] == usual.scheme.dump()["prf"] == "hmac"
+    assert own.key_use == "secret"
 
 
 def test_published_settings_name_backbones_and_datasets_that_exist() -> None:

@@ -19,6 +19,13 @@ def test_finds_the_target_on_a_rising_curve() -> None:
     assert len(search.path) < 12
 
 
+def test_values_can_be_typed_again() -> None:
+    search = Search(1 / 3, 9.0, 0.34, 1e-9, evaluations=8)
+    search.run(lambda x: 0.05 * x**1.5)
+    assert len(search.path) > 3
+    assert all(value == float(f"{value:g}") for value in list(search.path)[2:])
+
+
 def test_finds_the_target_on_a_falling_curve() -> None:
     search = Search(0.1, 2.0, 0.5, 0.005, evaluations=12)
     assert math.exp(-search.run(lambda x: math.exp(-x))) == pytest.approx(0.5, abs=0.005)

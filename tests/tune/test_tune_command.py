@@ -51,6 +51,7 @@ def test_a_rate_is_matched_and_the_path_reported(tmp_path: Path, capsys: pytest.
     assert result["path"][0]["tpr"]["estimate"] < result["path"][1]["tpr"]["estimate"] == 1.0
     best = next(point for point in result["path"] if point["at"] == result["best"])
     assert best["value"] == best["tpr"]["estimate"] == pytest.approx(0.5, abs=0.2)
+    assert result["option"] == f"-S green.delta={best['at']:g}"
     assert all(Path(point["folder"], "metrics.json").exists() for point in result["path"])
     assert json.loads(Path(result["file"]).read_text())["path"] == result["path"]
     before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/samples.jsonl")}

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from wmbench.bench.resolved import Resolved, known_settings, settings_of, slug, spec_hash
 from wmbench.config import ALL, CHAIN, FEW, LOCAL, Choice
 from wmbench.errors import ConfigError
-from wmbench.host import Entry, Host, PluginRecord, load_attribute
+from wmbench.host import Host, PluginRecord
 from wmbench.settings import Settings
 from wmbench.types import AttackInfo, CostClass
 

@@ -120,8 +120,8 @@ class Search:
         rise = self.path[right] - self.path[left]
         share = (self.target - self.path[left]) / rise if rise else 0.5
         value = left + (right - left) * min(max(share, _INNER), 1 - _INNER)
-        if self.whole:
-            value = float(min(max(round(value), left + 1), right - 1))
+        # Four digits, so that the value can be typed again: it then names the same run.
+        value = float(min(max(round(value), left + 1), right - 1)) if self.whole else float(f"{value:.4g}")
         return value if left < value < right else None
 
 
@@ -160,6 +160,10 @@ class Tuning:
     @property
     def whole(self) -> bool:
         return isinstance(getattr(self._plan(self.config).scheme.settings, self.parameter), int)
+
+    def option(self, value: float) -> str:
+        """How to ask for this value in another command."""
+        return f"-S {self.config.schemes[0].name}.{self.parameter}={value:g}"
 
     def borders(self) -> tuple[float, float]:
         """A quarter and four times of the setting's own value."""

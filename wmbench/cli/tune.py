@@ -85,7 +85,14 @@ def tune(
         return float(path[-1]["value"])
 
     best = search.run(measure)
-    result = {"parameter": parameter, "best": best, "matched": search.matched, "unit": goal.unit, "path": path}
+    result = {
+        "parameter": parameter,
+        "best": best,
+        "option": tuning.option(best),
+        "matched": search.matched,
+        "unit": goal.unit,
+        "path": path,
+    }
     file = tuning.write(result)
     if as_json:
         print_json({**result, "file": str(file)})
@@ -101,7 +108,7 @@ def _print_path(result: dict[str, Any], goal: Goal, fpr: float) -> None:
     for point in result["path"]:
         rows.append(
             (
-                f"{point['at']:.4g}",
+                f"{point['at']:g}",
                 _interval(point["quality"], "+.3f"),
                 _interval(point["tpr"], ".3f"),
                 str(point["kept"]),
@@ -111,7 +118,7 @@ def _print_path(result: dict[str, Any], goal: Goal, fpr: float) -> None:
     print_table(rows)
     best = next(point for point in result["path"] if point["at"] == result["best"])
     reached = "" if result["matched"] else " (not reached)"
-    click.echo(f"{name} = {result['best']:.4g}: {goal.unit} {best['value']:.3f}, target {goal.target:g}{reached}")
+    click.echo(f"{result['option']}: {goal.unit} {best['value']:.3f}, target {goal.target:g}{reached}")
 
 
 def _interval(found: dict[str, Any] | None, form: str) -> str:

@@ -64,12 +64,13 @@ def first_units(step: Step, size: int) -> list[Unit]:
 
 
 def block_decoding(run: Decoding, size: int, temperature: float | None) -> Decoding:
-    """The run's decoding, but unit by unit; positions and tokens per step are the run's own."""
+    """The run's decoding, but unit by unit. Positions, tokens per step and blocks that fill a unit are the run's."""
     steps = run.steps or run.max_new_tokens
     in_blocks = run.schedule in ("block", "threshold")
+    fills_units = in_blocks and run.block_length is not None and size % run.block_length == 0
     changes = {
         "schedule": run.schedule if in_blocks else "block",
-        "block_length": size,
+        "block_length": run.block_length if fills_units else size,
         "block_origin": "answer",
         "steps": None,
         "tokens_per_step": (run.tokens_per_step or -(-run.max_new_tokens // steps)) if in_blocks else 1,

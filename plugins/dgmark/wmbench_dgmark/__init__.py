@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from wmbench import hookimpl
-from wmbench.published import DREAM, LAB, LLADA, LLADA2, blocks, on
+from wmbench.published import DREAM, LLADA, LLADA2, blocks, on
 from wmbench.types import SchemeInfo
 
 _BLOCKS = blocks("low_confidence")
 
 # As in the DenMark paper, appendix "DGMark". Dream, too, is decoded in blocks: its own loop gave too short answers.
 PUBLISHED = {
-    **on((*LLADA, *LLADA2, *LAB), {"beam": 10, "candidate_top_k": 10}, _BLOCKS),
+    **on((*LLADA, *LLADA2), {"beam": 10, "candidate_top_k": 10}, _BLOCKS),
     **on(DREAM, {"beam": 32, "candidate_top_k": 32}, _BLOCKS),
 }
 

@@ -33,7 +33,7 @@ class DgMark(DgMarkDetector):
 
     @hookimpl
     def decode_step(self, step: Step) -> Commit:
-        bits = self.marking_bits()
+        bits = self.marking_bits
         cells = Cells.ragged([plan.scope for plan in step.plans])
         tokens, rewards = self._candidates(step, cells)
         fitting = fits(bits, tokens, cells.columns)

@@ -49,12 +49,9 @@ class DgMarkDetector:
         self._key = context.key
         self._size = context.codec.size
 
+    @cached_property
     def marking_bits(self) -> Bits:
         """f(v) under the key the scheme was built with; raises when it needs one and has none."""
-        return self._own_bits
-
-    @cached_property
-    def _own_bits(self) -> Bits:
         return token_bits(self.config.prf, self._key, self._size)
 
     @hookimpl

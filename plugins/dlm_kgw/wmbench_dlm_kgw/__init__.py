@@ -18,7 +18,7 @@ def register_schemes() -> list[SchemeInfo]:
             alg_id="org.wmbench.dlm_kgw.1",
             settings={
                 **on(LLADA, {"delta": 4.0}, blocks()),
-                **on(LLADA2, {"delta": 4.25}, {"positions": "random", "temperature": 0.5}),
+                **on(LLADA2, {"delta": 4.25}, blocks()),
                 **on(DREAM, {"delta": 4.0}, origin()),
             },
             decoding_only=frozenset({"delta", "topk", "n_iter", "booster_only", "greenify_only", "enforce_kl"}),

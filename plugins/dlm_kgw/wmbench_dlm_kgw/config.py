@@ -16,6 +16,9 @@ class DlmKgwConfig(PrfConfig):
         4.0, ge=0, description="Strength in logits; with `enforce_kl` the budget per token in nats instead."
     )
     gamma: float = Field(0.25, gt=0, lt=1, description="Probability that a (context hash, token) pair is green.")
+    greenlist_type: Literal["bernoulli", "gaussian", "lognormal"] = Field(
+        "bernoulli", description="What a pair is worth: 1 if green, else 0; or a normal or log-normal number."
+    )
     topk: int = Field(50, ge=1, description="Tokens, and context hashes, per position that enter the expectation.")
     convolution_kernel: tuple[int, ...] = Field(
         (-1,), min_length=1, description="Offsets of the context tokens, relative to the token they colour."
@@ -31,7 +34,8 @@ class DlmKgwConfig(PrfConfig):
         "hmac", description="hmac: colours depend on the secret key; official: the published constant, no key."
     )
     p_value: Literal["empirical", "exact"] = Field(
-        "empirical", description="empirical: the host's calibration by null texts; exact: binomial tail."
+        "empirical",
+        description="empirical: the host's calibration by null texts; exact: binomial (normal, log-normal) tail.",
     )
 
     @model_validator(mode="after")

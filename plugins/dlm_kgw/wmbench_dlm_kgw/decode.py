@@ -28,8 +28,10 @@ class DlmKgw(GreenDetector):
 
     @cached_property
     def booster(self) -> SingleContext | SeveralContexts:
-        kind = SingleContext if len(self.config.convolution_kernel) == 1 else SeveralContexts
-        return kind(self.config, self.size, green_matrix(self.config, self.size, self._key))
+        config = self.config
+        closed_form = len(config.convolution_kernel) == 1 and config.greenlist_type != "gaussian"
+        kind = SingleContext if closed_form else SeveralContexts
+        return kind(config, self.size, green_matrix(config, self.size, self._key))
 
     @hookimpl
     def decode_step(self, step: Step) -> Commit:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,20 +13,22 @@ from wmbench import hookimpl
 from wmbench.keys import SecretKey
 from wmbench.types import Evidence, Features, IntArray, SchemeContext, TextContext, Verdict, Views
 from wmbench_dlm_kgw.config import DlmKgwConfig
-from wmbench_dlm_kgw.green import Ids, context_hashes, green_matrix
+from wmbench_dlm_kgw.green import Ids, Worths, context_hashes, green_matrix
+from wmbench_dlm_kgw.laws import SMALLEST_P, moments, normal_z, tail_p
 
-Floats = npt.NDArray[np.float64]
-
-SMALLEST_P = 1e-300
-"""Reported in place of smaller p-values, which float64 could not tell from zero."""
+_METHODS = {
+    "bernoulli": "exact binomial over distinct n-grams",
+    "gaussian": "normal law over distinct n-grams",
+    "lognormal": "approximate log-normal law over distinct n-grams",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class GreenViews(Views):
     """Views that remember the counts behind them, for the exact p-value."""
 
-    green: IntArray | None = None
-    """[n] green tokens."""
+    green: npt.NDArray[Any] | None = None
+    """[n] green tokens; sums of real numbers where pairs are no coins."""
     scored: IntArray | None = None
     """[n] tokens counted."""
 
@@ -43,19 +46,6 @@ def scored_positions(ids: Ids, kernel: tuple[int, ...]) -> tuple[IntArray, Ids]:
     return positions[first], contexts[first]
 
 
-def normal_z(green: IntArray, scored: IntArray, gamma: float) -> Floats:
-    """Standardised green count; 0 where nothing could be scored."""
-    z: Floats = (green - gamma * scored) / np.sqrt(np.maximum(scored, 1) * gamma * (1 - gamma))
-    return z
-
-
-def exact_p(green: IntArray, scored: IntArray, gamma: float) -> Floats:
-    """P(Binomial(scored, gamma) >= green); 1 where nothing could be scored."""
-    from scipy.stats import binom
-
-    return np.clip(np.asarray(binom.sf(green - 1, scored, gamma), np.float64), SMALLEST_P, 1.0)
-
-
 class GreenDetector:
     """The detection hooks."""
 
@@ -66,50 +56,51 @@ class GreenDetector:
     @hookimpl
     def score(self, features: Features, key: SecretKey | None, context: TextContext) -> Views:
         """One view: z, or -ln p when `p_value` is exact. All texts are coloured in one call."""
-        is_green = green_matrix(self.config, self.size, key)
+        worth, config = green_matrix(self.config, self.size, key), self.config
         parts = [
-            scored_positions(features.of(i).astype(np.int64), self.config.convolution_kernel)
-            for i in range(len(features))
+            scored_positions(features.of(i).astype(np.int64), config.convolution_kernel) for i in range(len(features))
         ]
         scored = np.array([len(positions) for positions, _ in parts], dtype=np.int64)
         if not scored.sum():
-            green = np.zeros(0, dtype=bool)
+            worths = np.zeros(0, dtype=bool)
         else:
             tokens = np.concatenate([features.of(i)[positions] for i, (positions, _) in enumerate(parts)])
-            green = is_green(context_hashes(np.concatenate([c for _, c in parts]), self.config, self.size), tokens)
-        counts = np.bincount(np.repeat(np.arange(len(parts)), scored), green, len(parts)).astype(np.int64)
-        if self.config.p_value == "exact":
-            name, values = "-ln p", 0.0 - np.log(exact_p(counts, scored, self.config.gamma))
+            worths = worth(context_hashes(np.concatenate([c for _, c in parts]), config, self.size), tokens)
+        totals: npt.NDArray[Any] = np.bincount(np.repeat(np.arange(len(parts)), scored), worths, len(parts))
+        if config.greenlist_type == "bernoulli":
+            totals = totals.astype(np.int64)
+        if config.p_value == "exact":
+            name, values = "-ln p", 0.0 - np.log(tail_p(totals, scored, config))
         else:
-            name, values = "z", normal_z(counts, scored, self.config.gamma)
-        evidence = self._evidence(name, parts, green) if context.evidence else None
-        return GreenViews((name,), values[:, None], evidence, counts, scored)
+            name, values = "z", normal_z(totals, scored, config)
+        evidence = self._evidence(name, parts, worths) if context.evidence else None
+        return GreenViews((name,), values[:, None], evidence, totals, scored)
 
     def _evidence(
-        self, name: str, parts: Sequence[tuple[IntArray, Ids]], green: npt.NDArray[np.bool_]
+        self, name: str, parts: Sequence[tuple[IntArray, Ids]], worths: Worths
     ) -> tuple[dict[str, tuple[Evidence, ...]], ...]:
-        """Every counted token, and how far it moves the green count from its expectation."""
-        gamma, colours = self.config.gamma, iter(green.tolist())
+        """Every counted token, and how far it moves the sum from its expectation."""
+        mean, ends = moments(self.config)[0], np.cumsum([len(positions) for positions, _ in parts], dtype=np.int64)
         return tuple(
             {
                 name: tuple(
-                    Evidence(t, t + 1, 1 - gamma, "green") if next(colours) else Evidence(t, t + 1, -gamma, "red")
-                    for t in positions.tolist()
+                    Evidence(t, t + 1, value - mean, "green" if value > mean else "red")
+                    for t, value in zip(positions.tolist(), own.tolist(), strict=True)
                 )
             }
-            for positions, _ in parts
+            for (positions, _), own in zip(parts, np.split(worths, ends)[: len(parts)], strict=True)
         )
 
     @hookimpl
     def detect(self, views: Views, context: TextContext) -> list[Verdict] | None:
-        """The binomial law, if asked for; otherwise the host's calibration decides."""
+        """The analytic law, if asked for; otherwise the host's calibration decides."""
         if self.config.p_value == "empirical":
             return None
         verdicts = []
         for i, score in enumerate(views.scores[:, 0].tolist()):
             p = float(np.clip(np.exp(-score), SMALLEST_P, 1.0))
             evidence = views.evidence[i][views.names[0]] if views.evidence is not None else ()
-            method = "exact binomial over distinct n-grams"
+            method = _METHODS[self.config.greenlist_type]
             verdicts.append(Verdict(p, score, p <= context.alpha, context.alpha, views.names[0], method, evidence))
         return verdicts
 
@@ -119,8 +110,8 @@ class GreenDetector:
         verdicts = yield
         if not isinstance(views, GreenViews) or views.green is None or views.scored is None:
             return verdicts
-        z = normal_z(views.green, views.scored, self.config.gamma)
-        p = exact_p(views.green, views.scored, self.config.gamma)
+        z = normal_z(views.green, views.scored, self.config)
+        p = tail_p(views.green, views.scored, self.config)
         rows = zip(verdicts, views.green.tolist(), views.scored.tolist(), z.tolist(), p.tolist(), strict=True)
         return [
             replace(verdict, details={**verdict.details, "green": k, "scored": n, "z": z_text, "exact_p": p_text})

@@ -1,4 +1,4 @@
-"""Colours: which (context hash, token) pairs are green, and how context tokens become a hash."""
+"""G: what a (context hash, token) pair is worth, and how context tokens become a hash."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from wmbench.errors import ConfigError
 from wmbench.keys import SecretKey
 from wmbench.types import IntArray
 from wmbench_dlm_kgw.config import DlmKgwConfig
+from wmbench_dlm_kgw.laws import quantiles
 
 Ids = npt.NDArray[np.integer[Any]]
-Bools = npt.NDArray[np.bool_]
-GreenMatrix = Callable[[Ids, Ids], Bools]
-"""(hashes, tokens), broadcast against each other -> is the pair green? Computed on demand: no table of V x V."""
+Worths = npt.NDArray[Any]
+"""Booleans (green or not), or floats for the other kinds of `greenlist_type`."""
+GreenMatrix = Callable[[Ids, Ids], Worths]
+"""(hashes, tokens), broadcast against each other -> G of the pairs. Computed on demand: no table of V x V."""
 
 _SALT = 42
 _STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
@@ -43,16 +45,21 @@ def official_words(hashes: Ids, tokens: Ids, stride: int) -> IntArray:
 
 
 def green_matrix(config: DlmKgwConfig, size: int, key: SecretKey | None) -> GreenMatrix:
-    """Colours for a vocabulary of `size` tokens."""
+    """G for a vocabulary of `size` tokens."""
+    coins = config.greenlist_type == "bernoulli"
+    limit = math.ceil(config.gamma * 2.0**53)  # uniform < gamma, among the 53-bit words it is made of
     if config.prf == "official":
         stride = len(config.convolution_kernel) * size
-        limit = math.ceil(config.gamma * 2.0**53)  # word / 2^53 < gamma, among integers: the scaling is exact
-        return lambda hashes, tokens: official_words(hashes, tokens, stride) < limit
+        if coins:
+            return lambda hashes, tokens: official_words(hashes, tokens, stride) < limit
+        return lambda hashes, tokens: quantiles(official_words(hashes, tokens, stride) / 2**53, config)
     if key is None:
         raise ConfigError("dlm_kgw needs a secret key", hint="make one with `wmbench key new`, or set prf=official")
     prf = key.token_prf("dlm_kgw", 1, "green")
-    bound = np.uint64(math.ceil(config.gamma * 2.0**53) << 11)  # uniform < gamma, among the words it is made of
-    return lambda hashes, tokens: prf(hashes, tokens) < bound
+    if coins:
+        bound = np.uint64(limit << 11)
+        return lambda hashes, tokens: prf(hashes, tokens) < bound
+    return lambda hashes, tokens: quantiles(prf.uniforms(hashes, tokens), config)
 
 
 @lru_cache(maxsize=4)

@@ -53,7 +53,7 @@ class TopTokens:
         return cls(ids.cpu().numpy(), np.concatenate([law, others], axis=1))
 
     def boosted(self, boost: Floats, temperature: float) -> Floats:
-        """Probabilities [n, k + 1] after adding to the logits. Boosts are not negative, so the top k stay the top k."""
+        """Probabilities [n, k + 1] after adding to the logits. No boost is negative, so the top k stay the top k."""
         weights = self.law * np.exp((boost - boost.max(-1, keepdims=True)) / temperature)
         law: Floats = weights / weights.sum(-1, keepdims=True)
         return law
@@ -76,7 +76,7 @@ def top_k(logits: Tensor, k: int) -> Tensor:
 
 @dataclass(frozen=True)
 class SingleContext:
-    """Boosts for a kernel of one offset."""
+    """Boosts for a kernel of one offset and pairs that are never worth less than 0."""
 
     config: DlmKgwConfig
     size: int
@@ -119,7 +119,7 @@ class SingleContext:
     def _green(self, hashes: Ids, tokens: IntArray, needed: npt.NDArray[np.bool_]) -> Floats:
         """Colours [pairs, k context tokens, k coloured tokens] where needed, else 0."""
         if 2 * np.count_nonzero(needed) >= needed.size:  # a matrix of colours costs less per pair than single ones
-            return (self.green(hashes[:, :, None], tokens[:, None, :]) & needed).astype(np.float64)
+            return (self.green(hashes[:, :, None], tokens[:, None, :]) * needed).astype(np.float64)
         green = np.zeros(needed.shape)
         pair, h, v = np.nonzero(needed)
         green[needed] = self.green(hashes[pair, h], tokens[pair, v])

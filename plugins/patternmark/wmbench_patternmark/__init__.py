@@ -17,8 +17,7 @@ def register_schemes() -> list[SchemeInfo]:
             config="wmbench_patternmark.config:PatternMarkConfig",
             alg_id="org.wmbench.patternmark.1",
             settings={
-                **on(LLADA, {"delta": 4.0}, blocks()),
-                **on(LLADA2, {"delta": 4.0}, {"positions": "random", "temperature": 0.5}),
+                **on((*LLADA, *LLADA2), {"delta": 4.0}, blocks()),
                 **on(DREAM, {"delta": 4.0}, origin()),
             },
             decoding_only=frozenset({"delta", "initial_state", "transition_matrix"}),

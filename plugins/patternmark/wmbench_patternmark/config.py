@@ -15,7 +15,7 @@ class PatternMarkConfig(PrfConfig):
     """Defaults are the settings of the DenMark paper."""
 
     delta: float = Field(4.0, ge=0, description="Added to the logits of the tokens of a position's key colour.")
-    colours: int = Field(2, ge=2, description="Parts of equal size into which the vocabulary is cut.")
+    colours: int = Field(2, ge=2, le=127, description="Parts of equal size into which the vocabulary is cut.")
     initial_state: tuple[float, ...] = Field(
         (0.5, 0.5), description="Weights of the colours from which the first key is drawn, by one transition."
     )

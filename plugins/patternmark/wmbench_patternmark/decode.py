@@ -41,7 +41,7 @@ class PatternMark(PatternDetector):
 
     @hookimpl
     def begin(self, sample: Sample) -> KeyChain:
-        return KeyChain(sample.index)
+        return KeyChain(official_seed(sample))
 
     @hookimpl
     def decode_step(self, step: Step) -> Commit:
@@ -59,7 +59,7 @@ class PatternMark(PatternDetector):
         state: KeyChain = row.state
         if state.keys is None:
             if self.config.prf == "official":
-                state.keys = official_chain(self.config, row.length, official_seed(state.sample_index))
+                state.keys = official_chain(self.config, row.length, state.official_seed)
             else:
                 state.keys = chain(self.config, row.uniforms("patternmark keys", row.length + 1))
         return state.keys

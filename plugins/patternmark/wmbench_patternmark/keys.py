@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from wmbench.errors import ConfigError
 from wmbench.keys import SecretKey
-from wmbench.types import IntArray
+from wmbench.types import IntArray, Sample
 from wmbench_patternmark.config import PatternMarkConfig
 
 Colours = npt.NDArray[np.int8]
@@ -54,7 +54,7 @@ def _partition(permutation: IntArray, colours: int) -> Colours:
 class KeyChain:
     """A sample's state: one key colour for every column of its canvas, drawn at its first step and kept."""
 
-    sample_index: int
+    official_seed: int
     keys: IntArray | None = None
 
 
@@ -72,9 +72,10 @@ def official_chain(config: PatternMarkConfig, length: int, seed: int) -> IntArra
     return np.array(keys, dtype=np.int64)
 
 
-def official_seed(sample_index: int) -> int:
-    """The seed DenMark's runs set before the first attempt at a prompt."""
-    return 42 + 1000 * sample_index
+def official_seed(sample: Sample) -> int:
+    """The seed DenMark's runs set before every attempt at a prompt."""
+    attempt: int = sample.meta.get("attempt", 0)
+    return 42 + 1000 * sample.index + attempt
 
 
 def chain(config: PatternMarkConfig, uniforms: npt.NDArray[np.float64]) -> IntArray:

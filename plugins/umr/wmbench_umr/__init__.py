@@ -6,14 +6,14 @@ The scorer is exact; the decode core is a reconstruction (see README.md), which 
 from __future__ import annotations
 
 from wmbench import hookimpl
-from wmbench.published import DREAM, LAB, LLADA, LLADA2, blocks, on
+from wmbench.published import DREAM, LLADA, LLADA2, blocks, on, origin
 from wmbench.types import SchemeInfo
 
 # As in the DenMark paper, appendix "UMR": a stronger mark for Alpaca's short answers, on the LLaDA family only.
 PUBLISHED = {
-    **on((*LLADA, *LLADA2, *LAB), {"delta": 10.0}, blocks("low_confidence")),
+    **on((*LLADA, *LLADA2), {"delta": 10.0}, blocks("low_confidence")),
     **{f"{name}/alpacafarm": {"delta": 13.0} for name in (*LLADA, *LLADA2)},
-    **on(DREAM, {"delta": 10.0}, {"temperature": 0.5}),
+    **on(DREAM, {"delta": 10.0}, origin()),
 }
 
 
