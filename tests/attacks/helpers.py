@@ -42,7 +42,7 @@ def toy_context(seed: int = 0) -> AttackContext:
 
 
 def attack_all(
-    name: str, texts: Sequence[AttackInput], context: AttackContext | None = None, **settings: Any
+    name: str, texts: Sequence[AttackInput], context: AttackContext | None = None, /, **settings: Any
 ) -> list[Attacked]:
     return list(hooks_of(build(info(name), settings), name).attack(texts, context or toy_context()))
 

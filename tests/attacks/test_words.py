@@ -45,10 +45,12 @@ def test_swap_keeps_the_words_and_the_lines(text: str, ratio: float, seed: int) 
     words = text.split()
     result = attack("swap", text, seed, ratio=ratio)
     touched = min(2 * -(-round(ratio * len(words)) // 2), len(words) // 2 * 2)
-    if not touched:
+    if not touched or len(set(words)) == 1:
         assert result.error is not None
         return
-    assert result.text is not None
+    if result.text is None:  # equal neighbours that change places change nothing
+        assert len(set(words)) < len(words)
+        return
     swapped = result.text.split()
     assert Counter(swapped) == Counter(words)
     moved = [i for i, pair in enumerate(zip(words, swapped, strict=True)) if pair[0] != pair[1]]

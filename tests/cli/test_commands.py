@@ -86,7 +86,9 @@ def test_failures_above_the_limit_exit_1(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_a_first_run_makes_its_own_key(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    code, out, err = call(capsys, "run", "--scheme", "demo", "--scheme", "none", *TINY, *PLUGIN, "--json")
+    code, out, err = call(
+        capsys, "run", "--scheme", "demo", "--scheme", "none", *TINY, *PLUGIN, "--no-attacks", "--json"
+    )
     assert code == 0
     assert "made a secret key for you" in err
     assert "decoded differently" in err
