@@ -21,6 +21,7 @@ from wmbench.runtime.schedule import Schedule, make_schedule
 from wmbench.runtime.settings import Decoding
 from wmbench.runtime.soundness import check_commit
 from wmbench.runtime.step import Decide, Step, write
+from wmbench.runtime.threads import numpy_on_one_thread
 from wmbench.types import Generation, Sample
 
 Begin = Callable[[Sample], Any]
@@ -49,7 +50,8 @@ def decode(
         rows += [_new_row(s, engine, decoding, begin, seed) for s in islice(waiting, batch_size - len(rows))]
         if not rows:
             return
-        advance(rows, engine, schedule, decoding, decide)
+        with numpy_on_one_thread():
+            advance(rows, engine, schedule, decoding, decide)
         finished = [row for row in rows if _is_finished(row, engine, decoding)]
         rows = [row for row in rows if row not in finished]
         yield from (_generation(row, engine, decoding) for row in finished)
