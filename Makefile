@@ -10,7 +10,7 @@ run: $(STAMP)  ## embedded defaults: generate, attack, calibrate, detect; ends i
 	$(BIN)/wmbench run --scheme denmark
 
 lab-mid lab-full: $(STAMP)  ## all schemes in the lab, at two sizes; says how long, and resumes
-	$(BIN)/wmbench run --preset $@
+	OMP_NUM_THREADS=1 $(BIN)/wmbench run --preset $@ --workers $$(nproc) --batch-size 16
 
 test: $(STAMP) lint  ## linters, then the whole test suite
 	$(BIN)/pytest -n 2 -m "not slow"

@@ -27,8 +27,15 @@ from wmbench.settings import validated as validated
 
 DEFAULT_PRESET: Final = "quick"
 _COMPARED: Final = ["none", "denmark", "dlm_kgw", "dgmark", "patternmark", "umr"]
+# Strengths that cost 0.34 nats of log-perplexity on `mini`, what DenMark costs in its paper (docs/baselines.md).
+_OF_EQUAL_QUALITY: Final[Settings] = {
+    "dlm_kgw": {"delta": 3.3},
+    "dgmark": {"candidate_top_k": 2},
+    "patternmark": {"delta": 1.9},
+    "umr": {"delta": 4.0},
+}
 _LAB: Final[Settings] = {
-    "schemes": _COMPARED,
+    "schemes": [{"name": name, "params": _OF_EQUAL_QUALITY.get(name, {})} for name in _COMPARED],
     "datasets": ["finance", "howto", "explain"],
     "attacks": ["local"],
     "lengths": [50, 100, 150, 200, 300],

@@ -39,7 +39,7 @@ class BackboneRecipe(BaseModel):
     answer_tokens: int = 300
     batch_size: int = 10
     noised_copies: int = Field(2, description="In block batches, of each of 0.7 batch_size documents.")
-    steps: int = 4600
+    steps: int = 13_200
     matrix_learning_rate: float = Field(6e-3, description="Of the trunk's matrices (Muon).")
     learning_rate: float = Field(3e-3, description="Of embeddings, norms and the output bias (AdamW).")
     warmup_steps: int = 20
