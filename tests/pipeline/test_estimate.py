@@ -45,4 +45,5 @@ def test_what_is_finished_takes_no_time(tmp_path: Path) -> None:
 
 
 def test_durations_are_said_in_their_unit() -> None:
-    assert [duration(minutes) for minutes in (0.05, 7.4, 150)] == ["3 seconds", "7 minutes", "2.5 hours"]
+    said = [duration(minutes) for minutes in (0.05, 1.1, 7.4, 150)]
+    assert said == ["3 seconds", "a minute", "7 minutes", "2.5 hours"]

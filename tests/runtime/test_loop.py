@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from wmbench.errors import ConfigError, PluginError
 from wmbench.runtime.backbones.tiny import TinyBackbone, TinyConfig
@@ -243,3 +244,21 @@ def test_forks_may_have_a_schedule_of_their_own(backbone: TinyBackbone) -> None:
     done = generate(backbone, block_by_block, Decoding(max_new_tokens=12, schedule="origin", steps=5))
     assert all(g.cost.steps == 3 for g in done)
     assert all(g.cost.forward_rows == 3 * (1 + 2 * 3) for g in done)
+
+
+def test_numpy_has_one_thread_inside_of_a_step_only(backbone: TinyBackbone) -> None:
+    def threads() -> set[int]:
+        return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+    seen = []
+
+    def decide(step: Step) -> Commit:
+        seen.append(threads())
+        return step.commit()
+
+    with threadpool_limits(2, "blas"):
+        generate(backbone, decide, n=1)
+        after = threads()
+    assert after
+    assert 2 in after
+    assert all(during == {1} for during in seen)

@@ -94,6 +94,8 @@ def duration(minutes: float) -> str:
     """Of this machine, in the unit that one would say it in."""
     if minutes < 1:
         return f"{60 * minutes:.2g} seconds" if minutes else "no time"
+    if minutes < 1.5:
+        return "a minute"
     return f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.1f} hours"
 
 
