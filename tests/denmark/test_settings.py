@@ -15,6 +15,7 @@ from wmbench_denmark.scheme import DenMark
 
 from wmbench.cli.app import run_cli
 from wmbench.errors import ConfigError
+from wmbench.published import LAB
 from wmbench.runtime.backbones.tiny import TinyBackbone, TinyConfig
 from wmbench.runtime.settings import Decoding
 from wmbench.testing import ToyEncoder, run_scheme, toy_key, toy_samples
@@ -76,10 +77,11 @@ def test_presets_lie_below_the_users_settings() -> None:
 def test_published_settings_are_valid() -> None:
     info = wmbench_denmark.register_schemes()[0]
     assert set(info.settings) == {"llada-8b", "llada-1.5", "llada2.0-mini", "dream-7b", "mini", "mini-full"}
-    for settings in info.settings.values():
+    for backbone, settings in info.settings.items():
         Decoding(**settings.get("decoding", {}))
         config = DenMarkConfig(**{name: value for name, value in settings.items() if name != "decoding"})
-        assert (config.unit_size, config.candidates, config.channels, config.rollouts) == (25, 16, 2, 3)
+        budget = (1, 6) if backbone in LAB else (2, 3)
+        assert (config.unit_size, config.candidates, config.channels, config.rollouts) == (25, 16, *budget)
 
 
 class LyingEncoder(ToyEncoder):
