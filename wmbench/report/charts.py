@@ -23,7 +23,7 @@ from wmbench.report.chart_parts import (
     where,
 )
 from wmbench.report.curves import HIGHEST_FPR
-from wmbench.report.document import TARGETS, UNATTACKED, Cell, Document, Rate
+from wmbench.report.document import TARGETS, UNATTACKED, UNHARMED, Cell, Document, Rate
 
 QUALITY: Final = "delta_log_perplexity"
 _COUNTS: Final = ("forward_tokens", "forward_rows", "head_rows", "steps")
@@ -192,7 +192,7 @@ def _false_positives(document: Document) -> Chart:
 def _quality(document: Document) -> Chart:
     rows: Rows = []
     for run in document.measured:
-        attacked = [r.estimate for cell in run.cells if cell.attack != UNATTACKED and (r := cell.rate("0.01"))]
+        attacked = [r.estimate for cell in run.cells if cell.attack not in UNHARMED and (r := cell.rate("0.01"))]
         if QUALITY in run.quality and attacked:
             change = fields(run.quality[QUALITY])
             rows.append({**where(run), **change, "tpr": sum(attacked) / len(attacked), "attacks": len(attacked)})

@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 SCHEMA_VERSION: Final = 1
 UNATTACKED: Final = "unattacked"
+UNHARMED: Final = frozenset({UNATTACKED, "identity"})
+"""What is no attack, or the control that changes nothing: not counted where attacks are summed up."""
 Rule = Literal["threshold", "split", "interpolated"]
 """Where the threshold lies: docs/statistics.md."""
 RULES: Final[tuple[Rule, ...]] = ("threshold", "split", "interpolated")

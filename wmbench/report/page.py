@@ -12,7 +12,17 @@ from importlib.resources import files
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from wmbench.report.document import RULES, TARGETS, UNATTACKED, Document, Passage, Rate, RunReport, TokensToDetect
+from wmbench.report.document import (
+    RULES,
+    TARGETS,
+    UNATTACKED,
+    UNHARMED,
+    Document,
+    Passage,
+    Rate,
+    RunReport,
+    TokensToDetect,
+)
 from wmbench.report.evidence import shades, visible
 from wmbench.report.notes import null_label
 from wmbench.report.palette import PALETTE
@@ -106,7 +116,7 @@ def evidence_page(texts: Sequence[JudgedText], scheme: str, key_id: str | None) 
 
 def _title(document: Document) -> str:
     schemes = list(dict.fromkeys(run.scheme for run in document.measured))
-    attacks = [attack for attack in document.attacks if attack != UNATTACKED]
+    attacks = [attack for attack in document.attacks if attack not in UNHARMED]
     models = " and ".join(dict.fromkeys(run.backbone for run in document.measured)) or "no model"
     watermarks = f"{len(schemes)} watermarks" if len(schemes) != 1 else f"The watermark {schemes[0]}"
     return f"{watermarks} under {len(attacks)} attack{'s' if len(attacks) != 1 else ''} on {models}"
@@ -130,7 +140,7 @@ def _card(run: RunReport) -> dict[str, Any]:
     """How well it is found, what the worst attack leaves of that, what it costs."""
     target = next((t for t in ("0.01", "0.05") if t not in run.unresolved), TARGETS[-1])
     unattacked = run.cell(UNATTACKED)
-    attacked = [(rate, cell) for cell in run.cells if cell.attack != UNATTACKED and (rate := cell.rate(target))]
+    attacked = [(rate, cell) for cell in run.cells if cell.attack not in UNHARMED and (rate := cell.rate(target))]
     unhurt = unattacked.rate(target) if unattacked else None
     facts = [("no attack", _with_interval(unhurt, "%", 100))]
     if unhurt is None and unattacked:
@@ -138,7 +148,7 @@ def _card(run: RunReport) -> dict[str, Any]:
     if attacked:
         worst, cell = min(attacked, key=lambda pair: pair[0].estimate)
         facts.append((f"weakest: {cell.attack}", _with_interval(worst, "%", 100)))
-    areas = [cell.auc.estimate for cell in run.cells if cell.auc and cell.attack != UNATTACKED]
+    areas = [cell.auc.estimate for cell in run.cells if cell.auc and cell.attack not in UNHARMED]
     mean_area = f"{sum(areas) / len(areas):.3f}" if areas else "n/a"
     rates = [rate.estimate for rate, _ in attacked]
     if rates:
