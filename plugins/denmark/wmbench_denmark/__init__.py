@@ -24,8 +24,8 @@ from wmbench.types import SchemeInfo
 PAPER_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     **on((*LLADA, *LLADA2), ENCODER, blocks()),
     **on(DREAM, ENCODER, origin()),
-    # The lab decodes in blocks of five, and its texts leave little to choose: one direction and more rollouts find more
-    # of it, at a lower price in quality (docs/denmark.md).
+    # The lab decodes in blocks of five, and its texts leave little to choose. Picked among nine combinations on 16
+    # answers, which do not tell neighbours apart (docs/results-lab.md says how).
     **{name: {"position_scope": "block", "channels": 1, "rollouts": 6, "candidate_temperature": 0.5} for name in LAB},
 }
 """What differs from the defaults of `DenMarkConfig`, which are the paper's."""
