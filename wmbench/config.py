@@ -27,7 +27,8 @@ from wmbench.settings import validated as validated
 
 DEFAULT_PRESET: Final = "quick"
 _COMPARED: Final = ["none", "denmark", "dlm_kgw", "dgmark", "patternmark", "umr"]
-# Strengths that cost 0.34 nats of log-perplexity on `mini`, what DenMark costs in its paper (docs/baselines.md).
+# Strengths of about one price: searched for 0.34 nats of log-perplexity on `mini`, what DenMark costs in its paper
+# (docs/baselines.md; what they cost on more answers: docs/results-lab.md).
 _OF_EQUAL_QUALITY: Final[Settings] = {
     "dlm_kgw": {"delta": 3.3},
     "dgmark": {"candidate_top_k": 2},

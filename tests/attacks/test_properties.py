@@ -42,11 +42,17 @@ def test_any_text(name: str, text: str, seed: int) -> None:
     assert_sound(lambda: attack(name, text, seed, **SMALL.get(name, {})), text)
 
 
-@pytest.mark.parametrize("kind", HARD_TEXTS)
-@pytest.mark.parametrize("name", [name for name in CHANGING if name not in SMALL])  # those: by their contract
+FAST = [
+    (name, kind)
+    for name in CHANGING
+    for kind in HARD_TEXTS
+    if name not in SMALL and not (name.startswith("lab-") and kind == "100 kB")
+]
+"""Small ones meet these texts in their contract; the lab's read 100 kB in the slow test below."""
+
+
+@pytest.mark.parametrize(("name", "kind"), FAST)
 def test_hard_texts(name: str, kind: str) -> None:
-    if name.startswith("lab-") and kind == "100 kB":
-        pytest.skip("slow: see below")
     assert_sound(lambda: attack(name, HARD_TEXTS[kind]), HARD_TEXTS[kind])
 
 

@@ -129,7 +129,7 @@ def test_judge_training_logs_and_resumes(trained: Path) -> None:
     entry = json.loads((trained / "log.jsonl").read_text("utf-8"))
     assert entry["step"] == 3
     assert 5 < entry["next-token"] < 9
-    assert "resuming at step 3" in call("train-judge", "--folder", trained, "--steps", "3").output
+    assert "going on at step 3" in call("train-judge", "--folder", trained, "--steps", "3").output
 
 
 def test_exported_weights_are_half_as_large(trained: Path) -> None:

@@ -73,3 +73,15 @@ def test_confidences() -> None:
     assert torch.allclose(confidence("margin", p, tokens), torch.tensor([0.5, 0.05], dtype=torch.float64))
     entropy = confidence("entropy", p, tokens)
     assert entropy[0] > entropy[1]
+
+
+@pytest.mark.parametrize(("spread", "is_large"), [(4.0, False), (0.3, True)])
+def test_the_nucleus_of_a_large_vocabulary_is_that_of_a_sorted_one(spread: float, is_large: bool) -> None:
+    logits = spread * torch.randn(5, 1000, generator=torch.Generator().manual_seed(2))
+    kept = tempered(logits, 0.7, top_p=0.9) > 0
+    assert (kept.sum(-1) > 64).all() if is_large else (kept.sum(-1) < 64).all()  # both ways of finding it
+    ordered, order = (logits.double() / 0.7).softmax(-1).sort(dim=-1, descending=True)
+    expected = torch.zeros_like(kept).scatter(-1, order, ordered.cumsum(-1) - ordered <= 0.9)
+    assert torch.equal(kept, expected)
+    u = torch.rand(5, 400, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    assert kept.gather(-1, draw_tokens(logits, u, 0.7, top_p=0.9)).all()

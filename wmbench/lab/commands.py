@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 WEIGHTS = {"mini": "mini.safetensors", "judge": "mini-judge.safetensors"}
 FOLDER = click.Path(file_okay=False, path_type=Path)
+WEIGHTS_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.group()
@@ -131,6 +132,9 @@ def _training_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--folder", required=True, type=FOLDER, help="Checkpoints and log; the same folder resumes."),
         click.option("--steps", type=click.IntRange(1), help="Steps in all; also the length of the schedule."),
         click.option("--threads", type=click.IntRange(1), help="Processor threads; default: torch's own choice."),
+        click.option("--start-from", "start", type=WEIGHTS_FILE, help="Begin with these weights; needs --start-step."),
+        click.option("--start-step", type=click.IntRange(0), help="Where in the schedule given weights begin."),
+        click.option("--autocast", is_flag=True, help="Multiply in bfloat16, where the processor can."),
     )
     for option in reversed(options):
         command = option(command)
@@ -139,38 +143,42 @@ def _training_options(command: Callable[..., None]) -> Callable[..., None]:
 
 @lab.command()
 @_training_options
-def train_backbone(folder: Path, steps: int | None, threads: int | None) -> None:
+def train_backbone(folder: Path, threads: int | None, start: Path | None, **recipe: Any) -> None:
     """Train `mini` (about 90 minutes on two idle cores), or resume."""
     from wmbench.lab.training.backbone import BackboneRecipe, BackboneTrainer
 
-    _train(BackboneTrainer, BackboneRecipe, folder, steps, threads)
+    _train(BackboneTrainer, BackboneRecipe, folder, threads, start, recipe)
 
 
 @lab.command()
 @_training_options
-def train_judge(folder: Path, steps: int | None, threads: int | None) -> None:
+def train_judge(folder: Path, threads: int | None, start: Path | None, **recipe: Any) -> None:
     """Train `mini-judge` (a quarter of an hour on two cores), or resume."""
     from wmbench.lab.training.judge import JudgeRecipe, JudgeTrainer
 
-    _train(JudgeTrainer, JudgeRecipe, folder, steps, threads)
+    _train(JudgeTrainer, JudgeRecipe, folder, threads, start, recipe)
 
 
 def _train(
     trainer: Callable[..., BackboneTrainer],
     recipe: Callable[..., Any],
     folder: Path,
-    steps: int | None,
     threads: int | None,
+    start: Path | None,
+    settings: dict[str, Any],
 ) -> None:
     import torch
 
     from wmbench.lab.codec import lab_codec
 
+    if (start is None) != (settings["start_step"] is None):
+        raise click.UsageError("--start-from and --start-step go together")
     if threads:
         torch.set_num_threads(threads)
-    training = trainer(folder, lab_codec(), recipe(**({"steps": steps} if steps else {})))
+    given = {name: value for name, value in settings.items() if value is not None}
+    training = trainer(folder, lab_codec(), recipe(**given), start)
     if training.step:
-        click.echo(f"resuming at step {training.step}")
+        click.echo(f"going on at step {training.step}")
     try:
         training.train(click.echo)
     except KeyboardInterrupt:

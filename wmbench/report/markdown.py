@@ -60,9 +60,7 @@ def _price(runs: Sequence[RunReport]) -> Iterator[str]:
     yield from _row(["---"] * 7)
     for run in runs:
         cost, needed = run.cost, run.tokens_to_detect
-        families = {
-            family.family: family.fpr.get(_TARGET) for family in reversed(run.families) if family.attack is None
-        }
+        held_out, clean = run.families[:1], [f for f in run.families if f.family == "clean" and f.attack is None]
         yield from _row(
             [
                 escaped(run.scheme),
@@ -70,8 +68,7 @@ def _price(runs: Sequence[RunReport]) -> Iterator[str]:
                 _signed(run.quality.get("delta_log_perplexity")),
                 f"{cost.forward_rows.estimate:.2f}" if cost and cost.forward_rows else _OUT_OF_REACH,
                 f"{needed.estimate:.0f}" if needed and needed.estimate is not None else _OUT_OF_REACH,
-                _percent(next((family.fpr.get(_TARGET) for family in run.families), None)),
-                _percent(families.get("clean")),
+                *(_percent(family[0].fpr.get(_TARGET) if family else None) for family in (held_out, clean)),
             ]
         )
     nulls = sorted({null_label(run.nulls.identity) for run in runs if run.nulls})
@@ -83,9 +80,9 @@ def _price(runs: Sequence[RunReport]) -> Iterator[str]:
 
 
 def _stack(runs: Iterable[RunReport]) -> str:
-    """Versions that all runs share."""
-    shared = {item for run in runs for item in run.versions.items() if item[0] != "wmbench"}
-    return ", ".join(f"{name} {version}" for name, version in sorted(shared))
+    """Every version that any of the runs was made with."""
+    found = {item for run in runs for item in run.versions.items() if item[0] != "wmbench"}
+    return ", ".join(f"{name} {version}" for name, version in sorted(found))
 
 
 def _row(cells: Iterable[str]) -> Iterator[str]:

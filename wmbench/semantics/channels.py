@@ -10,11 +10,14 @@ needs v_b only.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from wmbench.errors import ConfigError
 from wmbench.keys import SecretKey
+from wmbench.prf import Prf
 from wmbench.types import IntArray
 
 Floats = npt.NDArray[np.float64]
@@ -84,3 +87,29 @@ class UnitVectors:
             wanted = np.arange(known, -(-units // _UNITS_AT_ONCE) * _UNITS_AT_ONCE)
             self._vectors = np.concatenate([self._vectors, self._signed_directions(wanted).mean(axis=1)])
         return self._vectors
+
+
+class DirectionConfig(Protocol):
+    """What a scheme's configuration says about its keyed directions."""
+
+    @property
+    def prf(self) -> Prf: ...
+    @property
+    def channels(self) -> int: ...
+    @property
+    def direction_seed(self) -> int: ...
+    @property
+    def sign_seed(self) -> int: ...
+
+
+def unit_vectors(
+    scheme: str, version: int, config: DirectionConfig, key: SecretKey | None, dimension: int
+) -> UnitVectors:
+    """v_b for any unit b, under the configuration's `prf`; under one secret key each scheme has its own."""
+    if config.prf == "official":
+        signed = official_directions(config.direction_seed, config.sign_seed, config.channels, dimension)
+    elif key is None:
+        raise ConfigError(f"{scheme} needs a key", hint="make one with `wmbench key new`, or set prf=official")
+    else:
+        signed = secret_directions(key, scheme, version, config.channels, dimension)
+    return UnitVectors(signed, dimension)

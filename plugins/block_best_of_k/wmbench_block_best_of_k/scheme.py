@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wmbench import hookimpl
-from wmbench.errors import ConfigError
 from wmbench.keys import SecretKey
 from wmbench.semantics.blocks import Completions, Proposer, commit_units, first_units
-from wmbench.semantics.channels import UnitVectors, official_directions, secret_directions
+from wmbench.semantics.channels import UnitVectors, unit_vectors
 from wmbench.semantics.scan import UnitDetector, UnitTable, mean_views
 from wmbench.types import Commit, Features, IntArray, SchemeContext, TextContext, Views
 from wmbench_block_best_of_k.config import BestOfKConfig
@@ -20,15 +19,8 @@ if TYPE_CHECKING:
     from wmbench.runtime.step import Step
 
 
-def unit_vectors(config: BestOfKConfig, key: SecretKey | None, dimension: int) -> UnitVectors:
-    """v_b of DenMark's score g_b(u) = <E(u), v_b>; under a secret key not those of DenMark."""
-    if config.prf == "official":
-        signed = official_directions(config.direction_seed, config.sign_seed, config.channels, dimension)
-    elif key is None:
-        raise ConfigError("block_best_of_k needs a key", hint="make one with `wmbench key new`, or set prf=official")
-    else:
-        signed = secret_directions(key, "block_best_of_k", 1, config.channels, dimension)
-    return UnitVectors(signed, dimension)
+SCHEME, VERSION = "block_best_of_k", 1
+"""Under a secret key its vectors are not those of DenMark."""
 
 
 class BlockBestOfK(UnitDetector):
@@ -41,7 +33,7 @@ class BlockBestOfK(UnitDetector):
 
     @cached_property
     def _vectors(self) -> UnitVectors:
-        return unit_vectors(self._config, self._key, self.encoder.dimension)
+        return unit_vectors(SCHEME, VERSION, self._config, self._key, self.encoder.dimension)
 
     @hookimpl
     def decode_step(self, step: Step) -> Commit:
@@ -60,5 +52,5 @@ class BlockBestOfK(UnitDetector):
     @hookimpl
     def score(self, features: Features, key: SecretKey | None, context: TextContext) -> Views:
         table = UnitTable(features, self._config)
-        vectors = unit_vectors(self._config, key, table.dimension).first(table.most_units)
+        vectors = unit_vectors(SCHEME, VERSION, self._config, key, table.dimension).first(table.most_units)
         return mean_views(table, table.projections(vectors, table.units), context)

@@ -39,15 +39,18 @@ class BackboneRecipe(BaseModel):
     answer_tokens: int = 300
     batch_size: int = 10
     noised_copies: int = Field(2, description="In block batches, of each of 0.7 batch_size documents.")
-    steps: int = 13_200
+    steps: int = 15_200
+    start_step: int = Field(0, description="Where a run that begins with given weights enters the schedule.")
     matrix_learning_rate: float = Field(6e-3, description="Of the trunk's matrices (Muon).")
     learning_rate: float = Field(3e-3, description="Of embeddings, norms and the output bias (AdamW).")
     warmup_steps: int = 20
-    decay_share: float = Field(0.5, description="Share of the steps, at the end, over which the rates fall to nothing.")
+    decay_share: float = Field(0.35, description="Share of the steps, at the end, over which rates fall to nothing.")
     weight_decay: float = 0.1
     gradient_clip: float = 1.0
     average_decay: float = Field(0.995, description="Exponential moving average of the weights that are shipped.")
-    autocast: bool = Field(True, description="Matrix products in bfloat16; weights and losses stay float32.")
+    autocast: bool = Field(
+        False, description="Matrix products in bfloat16: pays on processors with instructions for it, and only there."
+    )
     seed: int = 7
     checkpoint_every: int = 50
     evaluate_every: int = 300
@@ -56,7 +59,10 @@ class BackboneRecipe(BaseModel):
 class BackboneTrainer:
     """One training run in one folder: `train.safetensors` (resume), `average.safetensors` (result), `log.jsonl`."""
 
-    def __init__(self, folder: Path, codec: TokenizerCodec, recipe: BackboneRecipe | None = None) -> None:
+    def __init__(
+        self, folder: Path, codec: TokenizerCodec, recipe: BackboneRecipe | None = None, start: Path | None = None
+    ) -> None:
+        """A new run may `start` with given weights; a folder with a checkpoint goes on from that."""
         self.folder, self.codec, self.recipe = folder, codec, recipe or BackboneRecipe()
         folder.mkdir(parents=True, exist_ok=True)
         torch.manual_seed(self.recipe.seed)
@@ -67,6 +73,8 @@ class BackboneTrainer:
         self.model = MaskedDiffusionTransformer(shape)
         self.mask_id, self.pad_id = codec.id_of(MASK), codec.id_of(PAD)
         self._initialise_output_bias()
+        if start is not None:
+            self.model.load_state_dict({name: tensor.float() for name, tensor in load_file(start).items()})
         self.average = {name: value.clone() for name, value in self.model.state_dict().items()}
         matrices = [p for name, p in self.model.named_parameters() if p.dim() == 2 and name != "embedding.weight"]
         others = [p for p in self.model.parameters() if not any(p is matrix for matrix in matrices)]
@@ -74,7 +82,7 @@ class BackboneTrainer:
             "matrices": Muon(matrices, lr=r.matrix_learning_rate, weight_decay=r.weight_decay),
             "others": torch.optim.AdamW(others, lr=r.learning_rate, betas=(0.9, 0.98), weight_decay=0.0),
         }
-        self.step = 0
+        self.step = r.start_step
         self._resume()
 
     def _initialise_output_bias(self) -> None:
@@ -196,7 +204,8 @@ class BackboneTrainer:
     def _learning_rate_factor(self) -> float:
         """Linear warm-up, a long plateau, linear decay: a run can be stopped early by lowering `steps`."""
         r = self.recipe
-        return min(1.0, (self.step + 1) / r.warmup_steps, (r.steps - self.step) / (r.decay_share * r.steps))
+        warm_up = (self.step - r.start_step + 1) / r.warmup_steps
+        return min(1.0, warm_up, (r.steps - self.step) / (r.decay_share * r.steps))
 
     def _update_average(self) -> None:
         decay = min(self.recipe.average_decay, (1 + self.step) / (10 + self.step))

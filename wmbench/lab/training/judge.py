@@ -35,6 +35,7 @@ class JudgeRecipe(BackboneRecipe):
     neighbours: tuple[int, ...] = ()
     batch_size: int = 8
     steps: int = 2000
+    decay_share: float = 0.5
     learning_rate: float = 3e-3
     average_decay: float = 0.99
     seed: int = 11
@@ -76,8 +77,10 @@ def token_losses(model: MaskedDiffusionTransformer, batch: CausalBatch) -> Tenso
 class JudgeTrainer(BackboneTrainer):
     """Checkpoints, averaging, schedule and log are those of `BackboneTrainer`; documents and loss are its own."""
 
-    def __init__(self, folder: Path, codec: TokenizerCodec, recipe: JudgeRecipe | None = None) -> None:
-        super().__init__(folder, codec, recipe or JudgeRecipe())
+    def __init__(
+        self, folder: Path, codec: TokenizerCodec, recipe: JudgeRecipe | None = None, start: Path | None = None
+    ) -> None:
+        super().__init__(folder, codec, recipe or JudgeRecipe(), start)
 
     def next_loss(self, group: list[Example]) -> tuple[str, Tensor]:
         return "next-token", token_losses(self.model, causal_batch(group, self.pad_id)).mean()

@@ -21,9 +21,9 @@ from wmbench.lab.training.corpus import Example
 from wmbench.runtime.backbones.transformer import MaskedDiffusionTransformer
 from wmbench.types import IntArray
 
-BLOCK_LENGTHS = (5, 5, 5, 5, 10, 16, 20, 25, 25, 25, 25, 25, 32, 50, 100)
-"""The default block of 25 most often; short ones because the lab decodes in stretches of five, of which a batch then
-holds five times as many; others so that the model also serves other geometries."""
+BLOCK_LENGTHS = (5, 5, 5, 5, 5, 5, 5, 5, 5, 10, 16, 25, 25, 25, 25, 25, 50, 100)
+"""Five most often because the lab decodes in stretches of five, of which a batch then holds five times as many as in
+attention blocks of 25, the default; others so that the model also serves other geometries."""
 
 DECODED_STRETCH = 5
 """Length of the blocks in which the lab decodes; an attention block is filled stretch by stretch."""
