@@ -13,7 +13,7 @@ import pytest
 from wmbench.errors import ConfigError, UnknownNameError
 from wmbench.lab import datasets
 from wmbench.lab.codec import lab_codec
-from wmbench.lab.datasets import NULL_SEEDS, clean_samples, clean_texts, null_texts, prompts
+from wmbench.lab.datasets import NULL_SEEDS, clean_samples, clean_texts, null_texts, prompts, tuning_prompts
 from wmbench.lab.hub import hub_prompts
 from wmbench.lab.language import DOMAINS, language
 from wmbench.lab.training.corpus import HELD_OUT_SEEDS, TRAIN_SEEDS, documents
@@ -53,6 +53,13 @@ def test_more_samples_than_prompts_are_numbered_repeats() -> None:
     assert samples[len(once)].id == once[0].id + "#2"
     assert samples[-1].id == once[0].id + "#3"
     assert [sample.index for sample in samples] == list(range(len(samples)))
+
+
+def test_settings_are_chosen_on_prompts_that_a_hundred_answers_do_not_meet() -> None:
+    measured = {sample.prompt for domain in DOMAINS for sample in prompts(domain, 100)}
+    tuning = tuning_prompts("", None)
+    assert len({sample.prompt for sample in tuning} - measured) == len(tuning) == 60
+    assert [sample.meta["domain"] for sample in tuning_prompts("", 4)] == [*DOMAINS, DOMAINS[0]]
 
 
 # --- null texts ------------------------------------------------------------------------------------------------

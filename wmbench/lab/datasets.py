@@ -26,6 +26,8 @@ CHUNK = 250
 PARALLEL_FROM = 4_000
 """Below this a second process costs more (it reads the language again) than it brings."""
 CLEAN_BATCH = 16
+LAST_WORDING = 5
+"""Every topic has six wordings of its prompt, 0 to 5; a hundred prompts of a domain do not reach the last."""
 
 
 # --- prompts ---------------------------------------------------------------------------------------------------
@@ -74,6 +76,14 @@ def howto_prompts(argument: str, limit: int | None) -> Sequence[Sample]:
 
 def explain_prompts(argument: str, limit: int | None) -> Sequence[Sample]:
     return prompts("explain", limit)
+
+
+def tuning_prompts(argument: str, limit: int | None) -> Sequence[Sample]:
+    """The last wording of every topic, domains in turn: settings are chosen on these, and measured on the others."""
+    last = [
+        [sample for sample in prompts(domain, None) if sample.id.endswith(f"/{LAST_WORDING}")] for domain in DOMAINS
+    ]
+    return [sample for in_turn in zip(*last, strict=True) for sample in in_turn][:limit]
 
 
 # --- null texts: lab documents ---------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ def register_datasets() -> list[DatasetInfo]:
         ("finance", "finance_prompts", "120 lab prompts that ask for money advice"),
         ("howto", "howto_prompts", "120 lab prompts that ask for instructions"),
         ("explain", "explain_prompts", "120 lab prompts that ask for an explanation"),
+        ("tuning", "tuning_prompts", "60 lab prompts to choose settings on: the last 20 of each of the three sets"),
     )
     nulls = (
         ("lab", "null_texts", "fresh lab documents of all three domains, 150-300 tokens, by seed"),
