@@ -60,9 +60,10 @@ def logits_of(engine: Engine, rows: list[Row]) -> list[Tensor]:
     ]
 
 
-def expected_logits(kind: str, directory: Path, row: Row, blocks: np.ndarray | None = None) -> Tensor:
-    """The same from the formulas."""
+def expected_logits(kind: str, directory: Path, row: Row, blocks: np.ndarray | None = None, **known: Any) -> Tensor:
+    """The same from the formulas; `known` goes before what config.json says."""
     config, weights = reference.read(directory)
+    config |= known
     ids = torch.from_numpy(row.canvas.copy())
     if kind == "llada2":
         blocks = np.arange(row.length) // 32 if blocks is None else blocks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.backbones.families import logits_of
+from wmbench.cli.app import run_cli
 from wmbench.errors import ConfigError
 from wmbench.runtime.backbone import Backbone
 from wmbench.runtime.backbones.hf.backbone import load_backbone
@@ -23,6 +25,7 @@ from wmbench.types import Sample
 
 _PLAIN = "the river rises in spring save a little every month please one two of three words somewhat longer prompt"
 WORDS = [*_PLAIN.split(), "eight"]
+KINDS = ("albert", "bert", "distilbert", "electra", "modernbert", "roberta")
 SMALL: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}
 
 
@@ -47,10 +50,16 @@ def masked_lms(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     import transformers
 
     made = {}
-    for kind in ("bert", "roberta", "distilbert", "modernbert"):
+    for kind in KINDS:
         directory = tmp_path_factory.mktemp(kind)
         size = write_tokenizer(directory, kind)
         config = {
+            "albert": lambda size=size: transformers.AlbertConfig(
+                vocab_size=size, embedding_size=16, max_position_embeddings=96, **SMALL
+            ),
+            "electra": lambda size=size: transformers.ElectraConfig(
+                vocab_size=size, embedding_size=16, max_position_embeddings=96, **SMALL
+            ),
             "bert": lambda size=size: transformers.BertConfig(vocab_size=size, max_position_embeddings=96, **SMALL),
             "roberta": lambda size=size: transformers.RobertaConfig(
                 vocab_size=size, max_position_embeddings=98, **SMALL
@@ -76,7 +85,7 @@ def load(directory: Path) -> Backbone:
     return load_backbone(MaskedLmSettings(path=str(directory), device="cpu"))
 
 
-@pytest.mark.parametrize("kind", ["bert", "roberta", "distilbert", "modernbert"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_logits_equal_the_model_called_by_itself(kind: str, masked_lms: dict[str, Path]) -> None:
     """Rows of different lengths in one batch, against each row alone without padding, mask or positions."""
     import transformers
@@ -131,6 +140,20 @@ def test_a_model_without_its_head_is_refused(masked_lms: dict[str, Path], tmp_pa
     transformers.AutoModel.from_pretrained(directory).save_pretrained(directory)
     with pytest.raises(ConfigError, match="is missing"):
         load(directory)
+
+
+def test_models_check(masked_lms: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["models", "check", "--device", "cpu", "-D", "max_new_tokens=30", "--json"]
+    assert run_cli([*arguments, f"masked-lm:{masked_lms['bert']}"]) == 0, capsys.readouterr().err
+    report = json.loads(capsys.readouterr().out)
+    assert report["checks"]["padding"] < 1e-4
+    assert report["ids"]["mask"]["token"] == "[MASK]"
+    directory = Path(shutil.copytree(masked_lms["bert"], tmp_path / "bert"))
+    tensors = load_file(directory / "model.safetensors")
+    tensors["bert.embeddings.LayerNorm.bias"][3] = torch.nan
+    save_file(tensors, directory / "model.safetensors")
+    assert run_cli([*arguments, f"masked-lm:{directory}"]) == 4
+    assert "LayerNorm.bias holds values that are no numbers" in capsys.readouterr().err
 
 
 def test_canvases_end_where_positions_end(masked_lms: dict[str, Path]) -> None:

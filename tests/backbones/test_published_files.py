@@ -46,11 +46,12 @@ def codec_of(backbone: Backbone) -> CheckpointCodec:
     return backbone.codec
 
 
-def assert_follows_the_formulas(kind: str, directory: Path) -> Backbone:
+def assert_follows_the_formulas(kind: str, directory: Path, **known: Any) -> Backbone:
+    """`known` is what the configuration leaves to be worked out."""
     backbone = load(kind, directory)
     row = rows_of(backbone)[1]
     engine = Engine(backbone)
-    found, expected = logits_of(engine, [row])[0], expected_logits(kind, directory, row)
+    found, expected = logits_of(engine, [row])[0], expected_logits(kind, directory, row, **known)
     allowed = torch.from_numpy(engine.allowed)
     torch.testing.assert_close(found[:, allowed], expected[:, allowed], rtol=1e-5, atol=1e-5)
     return backbone
@@ -89,6 +90,28 @@ def test_configuration_saved_by_transformers_5(kind: str, copy: Callable[[str], 
     extra = {} if kind == "llada" else {"rope_parameters": rope}
     path.write_text(json.dumps({**config, **extra, "dtype": "float32", "transformers_version": "5.22.2"}))
     assert_follows_the_formulas(kind, directory)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_keys_that_say_nothing(kind: str, copy: Callable[[str], Path]) -> None:
+    """Null is absence, plain rotary embeddings may be said at length, and versions leave notes of their own."""
+    directory = copy(kind)
+    change(
+        directory / "config.json",
+        rope_scaling={"rope_type": "default"},
+        quantization_config=None,
+        _attn_implementation_autoset=True,
+    )
+    assert_follows_the_formulas(kind, directory)
+
+
+def test_sizes_that_follow_from_others(tmp_path: Path) -> None:
+    """No key heads of their own, a hidden width by ratio, more rows than tokens: as OLMo's configuration allows."""
+    wide = {"n_kv_heads": 4, "mlp_hidden_size": 128, "mlp_ratio": 2}
+    directory = make_checkpoint("llada", tmp_path / "llada", overrides=wide)
+    rows = json.loads((directory / "config.json").read_text())["embedding_size"]
+    change(directory / "config.json", n_kv_heads=None, mlp_hidden_size=None, vocab_size=rows - 5)
+    assert assert_follows_the_formulas("llada", directory, **wide).vocab_size == rows
 
 
 def test_router_with_strong_biases(copy: Callable[[str], Path]) -> None:

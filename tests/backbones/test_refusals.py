@@ -57,6 +57,10 @@ def refused(kind: str, directory: Path, match: str, **settings: Any) -> ConfigEr
         ("dream", "use_sliding_window", True),
         ("dream", "rope_scaling", {"rope_type": "yarn", "factor": 4.0}),
         ("dream", "rope_parameters", {"rope_type": "yarn", "rope_theta": 1e6}),
+        ("dream", "rope_parameters", {"rope_type": "default", "rope_theta": 5.0}),
+        ("dream", "rope_parameters", {"rope_type": "default", "factor": 2.0}),
+        ("llada2", "rope_parameters", {"rope_type": "default", "partial_rotary_factor": 1.0}),
+        ("llada", "embedding_size", 40),
         ("dream", "head_dim", 32),
         ("llada2", "use_bias", True),
         ("llada2", "use_qkv_bias", True),
@@ -123,6 +127,24 @@ def test_a_damaged_file(damage: str, copy: Callable[[str], Path]) -> None:
     path.write_bytes({"cut": data[:-1000], "header": b"\xff" * 64 + data[64:], "empty": b""}[damage])
     error = refused("llada", path.parent, "damaged")
     assert "download" in str(error.hint)
+
+
+def test_a_header_that_makes_no_sense(copy: Callable[[str], Path]) -> None:
+    path = copy("llada") / "model.safetensors"
+    for offsets in (["a", "b"], ["0", "16"], [0], [-8, 8], [0, 10**12], None):
+        entry = {"x": {"dtype": "F32", "shape": [4], "data_offsets": offsets}}
+        header = json.dumps(entry).encode()
+        path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(16))
+        refused("llada", path.parent, "is missing" if offsets == ["0", "16"] else "damaged")  # numbers may be quoted
+
+
+def test_no_memory_for_the_weights(checkpoints: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise torch.OutOfMemoryError("tried to allocate 16.00 GiB")
+
+    monkeypatch.setattr("wmbench.runtime.backbones.hf.carrier.stream", full)
+    error = refused("llada", checkpoints["llada"], "does not fit")
+    assert "split" in str(error.hint)
 
 
 def test_weights_that_are_no_safetensors(copy: Callable[[str], Path]) -> None:

@@ -128,6 +128,41 @@ def test_shipped_template(kind: str, checkpoints: dict[str, Path], tmp_path: Pat
         codec_at(directory, "shipped")
 
 
+def test_shipped_template_with_control_of_loops(checkpoints: dict[str, Path], tmp_path: Path) -> None:
+    directory = Path(shutil.copytree(checkpoints["dream"], tmp_path / "dream"))
+    template = "{% for m in messages %}{{ mask_token }}{{ m.content }}{% break %}{% endfor %}"
+    (directory / "chat_template.jinja").write_text(template)
+    codec = codec_at(directory, "shipped")
+    assert codec.layout == "<|mask|>{prompt}"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_tokenizer_that_transformers_saved(kind: str, checkpoints: dict[str, Path], tmp_path: Path) -> None:
+    """Its files have other names and fields, and remember that it was last asked to pad and to cut."""
+    import transformers
+
+    directory = Path(shutil.copytree(checkpoints[kind], tmp_path / kind))
+    before = codec_at(directory)
+    for name in ("vocab.json", "merges.txt", "tokenizer_config.json"):
+        (directory / name).unlink(missing_ok=True)
+    before._with_markers.save(str(directory / "tokenizer.json"))
+    saved = transformers.PreTrainedTokenizerFast(
+        tokenizer_file=str(directory / "tokenizer.json"), eos_token="<|endoftext|>", pad_token="<|endoftext|>"
+    )
+    saved.add_special_tokens({"mask_token": MASKS[kind]})
+    texts = ["a", "The river rises in spring."]
+    assert {len(ids) for ids in saved(texts, padding=True, truncation=True, max_length=5).input_ids} == {5}
+    saved.save_pretrained(directory)
+    config = json.loads((directory / "config.json").read_text())
+    (directory / "config.json").write_text(json.dumps({**config, "mask_token_id": None}))
+    after = codec_at(directory)
+    assert (after.ids.mask, after.ids.mask_source) == (before.ids.mask, "tokenizer_config.json")
+    assert (after.ids.ends, after.ids.every) == (before.ids.ends, before.ids.every)
+    assert after.encode_prompt(texts[1]) == before.encode_prompt(texts[1])
+    assert after.encode_batch(texts) == before.encode_batch(texts)
+    assert after.encode(texts[1]) == before.encode(texts[1])
+
+
 def test_a_tokenizer_that_contradicts_its_configuration(checkpoints: dict[str, Path], tmp_path: Path) -> None:
     directory = Path(shutil.copytree(checkpoints["llada"], tmp_path / "llada"))
     fields = json.loads((directory / "tokenizer_config.json").read_text())

@@ -88,7 +88,15 @@ def load_carrier(checkpoint: Checkpoint, family: Family, device_name: str, dtype
     dtype = chosen_dtype(dtype_name, device)
     device_map = _device_map(model, dtype) if device_name == SPLIT else {"": device}
     targets = targets_of(model.state_dict(), dtype, lambda name: _device_of(name, device_map))
-    state = stream(stored, family.layout(settings), targets, str(checkpoint.directory))
+    try:
+        state = stream(stored, family.layout(settings), targets, str(checkpoint.directory))
+    except torch.OutOfMemoryError as error:
+        raise ConfigError(
+            f"the model does not fit into the memory of {device_name!r}",
+            where=str(checkpoint.directory),
+            why=f"it takes {sum(target.bytes for target in targets.values()) / 1e9:.1f} GB as {dtype}",
+            hint="use -B dtype=bfloat16, or several GPUs (--device split)",
+        ) from error
     model.load_state_dict(state, strict=True, assign=True)
     # Frequencies are not stored; on the meta device they have no values, so they are built anew where there are some.
     rotary = model.model.rotary_emb

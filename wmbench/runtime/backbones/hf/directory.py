@@ -17,6 +17,8 @@ from wmbench.errors import ConfigError
 SMALL_FILES = ("*.json", "*.jinja", "merges.txt", "vocab.txt", "*.model")
 WEIGHTS = "*.safetensors"
 """What is downloaded: data, never code; weights only where a model is to be loaded."""
+NAMED_TOKENS = ("bos", "eos", "pad", "unk", "cls", "sep", "mask")
+"""Tokens that a tokenizer's configuration names: bos_token, ..."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def settings(keys: ConfigKeys) -> dict[str, Any]:
         "intermediate_size": keys.size("intermediate_size"),
         "max_position_embeddings": keys.size("max_position_embeddings", 32768),
         "rms_norm_eps": keys.number("rms_norm_eps", 1e-6),
-        "rope_parameters": {"rope_type": "default", "rope_theta": keys.rope_theta(10_000.0)},
+        "rope_parameters": keys.rope(rope_theta=10_000.0),
         "use_sliding_window": False,
         "tie_word_embeddings": False,
     }

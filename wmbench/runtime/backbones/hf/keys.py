@@ -14,16 +14,15 @@ from wmbench.errors import ConfigError
 _REQUIRED: Any = object()
 
 _GENERIC = """
-    _commit_hash _name_or_path add_cross_attention architectures attn_implementation auto_map bad_words_ids
-    begin_suppress_tokens bos_token_id chunk_size_feed_forward cross_attention_hidden_size decoder_start_token_id
-    diversity_penalty do_sample dtype early_stopping encoder_no_repeat_ngram_size eos_token_id
-    exponential_decay_length_penalty finetuning_task forced_bos_token_id forced_eos_token_id id2label
-    is_decoder is_encoder_decoder label2id length_penalty mask_token_id max_length min_length model_type
-    no_repeat_ngram_size num_beam_groups num_beams num_return_sequences output_attentions output_hidden_states
-    output_scores pad_token_id prefix problem_type pruned_heads remove_invalid_values repetition_penalty return_dict
-    return_dict_in_generate sep_token_id suppress_tokens task_specific_params temperature tf_legacy_loss
-    tie_encoder_decoder tokenizer_class top_k top_p torch_dtype torchscript transformers_version typical_p
-    use_bfloat16 use_cache
+    _attn_implementation_autoset _commit_hash _name_or_path add_cross_attention architectures attn_implementation
+    auto_map bad_words_ids begin_suppress_tokens bos_token_id chunk_size_feed_forward cross_attention_hidden_size
+    decoder_start_token_id diversity_penalty do_sample dtype early_stopping encoder_no_repeat_ngram_size eos_token_id
+    exponential_decay_length_penalty finetuning_task forced_bos_token_id forced_eos_token_id id2label is_decoder
+    is_encoder_decoder label2id length_penalty mask_token_id max_length min_length model_type no_repeat_ngram_size
+    num_beam_groups num_beams num_return_sequences output_attentions output_hidden_states output_scores pad_token_id
+    prefix problem_type pruned_heads remove_invalid_values repetition_penalty return_dict return_dict_in_generate
+    sep_token_id suppress_tokens task_specific_params temperature tf_legacy_loss tie_encoder_decoder tokenizer_class
+    top_k top_p torch_dtype torchscript transformers_version typical_p use_bfloat16 use_cache
 """
 WITHOUT_INFLUENCE = frozenset(_GENERIC.split())
 """Keys that transformers writes into any configuration: names, special ids (read elsewhere), generation, training."""
@@ -72,21 +71,28 @@ class ConfigKeys:
         """Keys without influence on a forward in evaluation: dropout, initialisation, training."""
         self._read.update(names)
 
-    def rope_theta(self, default: float, partial: float | None = None) -> float:
-        """Base of the rotary frequencies; anything but plain rotary embeddings is refused."""
-        self.must_be("rope_scaling", None, default=None)
-        theta = self.number("rope_theta", default)
-        stated = self.value("rope_parameters", {})  # how transformers 5 writes the same
-        if not isinstance(stated, dict) or stated.get("rope_type", "default") != "default":
-            raise self.refusal("rope_parameters", stated, "only plain rotary embeddings are covered")
-        if unknown := set(stated) - {"rope_type", "rope_theta", "partial_rotary_factor"}:
-            raise self.refusal("rope_parameters", stated, f"{', '.join(sorted(unknown))} is not covered")
-        if stated.get("partial_rotary_factor", partial) != partial:
-            raise self.refusal("rope_parameters", stated, "it contradicts partial_rotary_factor")
-        return float(stated.get("rope_theta", theta))
+    def rope(self, **defaults: float) -> dict[str, Any]:
+        """Settings of plain rotary embeddings, the only covered ones; `defaults` are what missing keys mean.
+
+        transformers 5 repeats them inside of `rope_parameters`; `rope_scaling` is what older versions called it.
+        """
+        repeated: dict[str, Any] = {}
+        for place in ("rope_parameters", "rope_scaling"):
+            stated = self.value(place, {})
+            kinds = {"rope_type", "type"}
+            if not isinstance(stated, dict) or any(stated.get(kind, "default") != "default" for kind in kinds):
+                raise self.refusal(place, stated, "only plain rotary embeddings are covered")
+            if unknown := set(stated) - kinds - set(defaults):
+                raise self.refusal(place, stated, f"{', '.join(sorted(unknown))} is not covered")
+            repeated |= {name: stated[name] for name in defaults if stated.get(name) is not None}
+            for name in repeated:
+                if self.value(name, repeated[name]) != repeated[name]:
+                    raise self.refusal(place, stated, f"it contradicts {name} = {self.value(name)!r}")
+        found = {name: self.number(name, repeated.get(name, default)) for name, default in defaults.items()}
+        return {"rope_type": "default", **found}
 
     def finish(self) -> None:
-        unknown = sorted(set(self._config) - self._read)
+        unknown = sorted(name for name in set(self._config) - self._read if self._config[name] is not None)
         if unknown:
             raise ConfigError(
                 f"config.json has a key that is not covered: {unknown[0]!r}",

@@ -51,8 +51,11 @@ def settings(keys: ConfigKeys) -> dict[str, Any]:
     keys.skip("init_cutoff_factor", "init_device", "init_fn", "init_std")
     width, heads = keys.size("d_model"), keys.size("n_heads")
     vocabulary = keys.size("vocab_size")
+    rows = keys.size("embedding_size", vocabulary)
+    if rows < vocabulary:
+        raise keys.refusal("embedding_size", rows, f"there are {vocabulary} tokens")
     return {
-        "vocab_size": keys.size("embedding_size", vocabulary),
+        "vocab_size": rows,
         "hidden_size": width,
         "num_hidden_layers": keys.size("n_layers"),
         "num_attention_heads": heads,
@@ -60,7 +63,7 @@ def settings(keys: ConfigKeys) -> dict[str, Any]:
         "intermediate_size": keys.size("mlp_hidden_size", int(keys.number("mlp_ratio", 4)) * width),
         "max_position_embeddings": keys.size("max_sequence_length", 1024),
         "rms_norm_eps": keys.number("rms_norm_eps", 1e-5),
-        "rope_parameters": {"rope_type": "default", "rope_theta": keys.rope_theta(10_000.0)},
+        "rope_parameters": keys.rope(rope_theta=10_000.0),
         "tie_word_embeddings": False,
     }
 

@@ -34,7 +34,6 @@ def settings(keys: ConfigKeys) -> dict[str, Any]:
     keys.skip("rotary_dim", "moe_shared_expert_intermediate_size")
     width, heads = keys.size("hidden_size"), keys.size("num_attention_heads")
     head_width = keys.size("head_dim", width // heads)
-    partial = keys.number("partial_rotary_factor", 0.5)
     experts, chosen = keys.size("num_experts"), keys.size("num_experts_per_tok")
     groups, chosen_groups = keys.size("n_group", 8), keys.size("topk_group", 4)
     if experts % groups or experts < 2 * groups:
@@ -62,11 +61,7 @@ def settings(keys: ConfigKeys) -> dict[str, Any]:
         "attention_bias": False,
         "max_position_embeddings": keys.size("max_position_embeddings", 16384),
         "rms_norm_eps": keys.number("rms_norm_eps", 1e-5),
-        "rope_parameters": {
-            "rope_type": "default",
-            "rope_theta": keys.rope_theta(10_000.0, partial),
-            "partial_rotary_factor": partial,
-        },
+        "rope_parameters": keys.rope(rope_theta=10_000.0, partial_rotary_factor=0.5),
         "num_mtp_layers": 0,
         "tie_word_embeddings": False,
     }

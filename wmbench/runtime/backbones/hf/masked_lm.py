@@ -30,8 +30,10 @@ def _distilbert_head(model: Any, states: Tensor) -> Tensor:
 
 
 _HEADS: Mapping[str, Callable[[Any, Tensor], Tensor]] = {
+    "albert": lambda model, states: model.predictions(states),
     "bert": lambda model, states: model.cls(states),
     "distilbert": _distilbert_head,
+    "electra": lambda model, states: model.generator_lm_head(model.generator_predictions(states)),
     "modernbert": lambda model, states: model.decoder(model.head(states)),
     "roberta": lambda model, states: model.lm_head(states),
     "xlm-roberta": lambda model, states: model.lm_head(states),
@@ -39,7 +41,6 @@ _HEADS: Mapping[str, Callable[[Any, Tensor], Tensor]] = {
 }
 _POSITIONS_AFTER_PADDING = ("roberta", "xlm-roberta", "camembert")
 """Positions of these count from the id of the padding token."""
-MODEL_TYPES = tuple(_HEADS)
 
 
 class MaskedLmBackbone:
@@ -117,7 +118,9 @@ def _load(checkpoint: Checkpoint, dtype: torch.dtype) -> Any:
         )
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise ConfigError(
-            f"{str(checkpoint.directory)!r} cannot be loaded", why=str(error).strip().splitlines()[0]
+            f"{str(checkpoint.directory)!r} cannot be loaded",
+            why=f"{type(error).__name__}: {error}".splitlines()[0],
+            hint="use the directory as published; transformers must be able to load it as a masked language model",
         ) from error
     missing = sorted(report["missing_keys"])
     extra = sorted(name for name in report["unexpected_keys"] if not any(part in name for part in _UNUSED))

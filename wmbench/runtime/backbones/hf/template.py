@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wmbench.errors import ConfigError
-from wmbench.runtime.backbones.hf.directory import Checkpoint
+from wmbench.runtime.backbones.hf.directory import NAMED_TOKENS, Checkpoint
 
 _PLACE = "{prompt}"
 _STAND_IN = "WMBENCH-PROMPT-STANDS-HERE"
@@ -25,9 +25,11 @@ def shipped_layout(checkpoint: Checkpoint) -> str:
         from jinja2.sandbox import ImmutableSandboxedEnvironment
     except ImportError as error:
         raise ConfigError("shipped templates need the package jinja2", hint="pip install 'wmbench[hf]'") from error
-    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+    environment = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
+    )
     environment.globals["raise_exception"] = _refuse
-    names = {name: _content(checkpoint.named_tokens.get(name)) for name in ("bos_token", "eos_token", "pad_token")}
+    names = {f"{name}_token": _content(checkpoint.named_tokens.get(f"{name}_token")) for name in NAMED_TOKENS}
     try:
         text = environment.from_string(template).render(
             messages=[{"role": "user", "content": _STAND_IN}], add_generation_prompt=True, tools=None, **names

@@ -10,14 +10,13 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from wmbench.errors import ConfigError
-from wmbench.runtime.backbones.hf.directory import Checkpoint, read_json
+from wmbench.runtime.backbones.hf.directory import NAMED_TOKENS, Checkpoint, read_json
 
 _QWEN2_SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 """How Qwen2, and with it Dream, cuts text before byte pairs are merged."""
 _AS_PUBLISHED = "use the tokenizer files as published"
-_NAMED = ("bos", "eos", "pad", "unk", "cls", "sep", "mask")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +49,9 @@ def load_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
             why=str(error).splitlines()[0],
             hint=_AS_PUBLISHED,
         ) from error
+    # A tokenizer.json also keeps how it was last called; texts must come out whole, and no longer than they are.
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
     _add_declared_tokens(tokenizer, checkpoint)
     return tokenizer
 
@@ -137,7 +139,7 @@ def special_ids(
             hint="only masked diffusion models and masked language models can be a backbone",
         )
     # Some configurations carry ids that are left from a larger model: they are no ids of this one.
-    stated = {name: [i for i in _ids(config.get(f"{name}_token_id")) if 0 <= i < known] for name in _NAMED}
+    stated = {name: [i for i in _ids(config.get(f"{name}_token_id")) if 0 <= i < known] for name in NAMED_TOKENS}
     ends = {i for i in stated["eos"] if tokenizer.id_to_token(i) is not None}
     if not ends and "eos" in named:
         ends = {named["eos"]}
@@ -156,7 +158,7 @@ def _ids(stated: Any) -> list[int]:
 def _named_tokens(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str, int]:
     """Ids of bos_token, eos_token, ..."""
     found = {}
-    for name in _NAMED:
+    for name in NAMED_TOKENS:
         entry: Any = checkpoint.named_tokens.get(f"{name}_token")
         content = entry.get("content") if isinstance(entry, Mapping) else entry
         if isinstance(content, str) and (i := tokenizer.token_to_id(content)) is not None:

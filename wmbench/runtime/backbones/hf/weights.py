@@ -55,6 +55,10 @@ class Target:
     dtype: torch.dtype
     device: torch.device
 
+    @property
+    def bytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
 
 def stored_tensors(directory: Path) -> dict[str, StoredTensor]:
     """Every tensor of a checkpoint, sharded or not, by name."""
@@ -111,8 +115,9 @@ def _header(path: Path) -> dict[str, StoredTensor]:
         if name == "__metadata__":
             continue
         try:
-            dtype, shape, (begin, end) = entry["dtype"], tuple(map(int, entry["shape"])), entry["data_offsets"]
-            tensor = StoredTensor(path, _DTYPES[dtype], shape, 8 + length + int(begin))
+            dtype, shape = entry["dtype"], tuple(map(int, entry["shape"]))
+            begin, end = map(int, entry["data_offsets"])
+            tensor = StoredTensor(path, _DTYPES[dtype], shape, 8 + length + begin)
         except KeyError as error:
             if entry.get("dtype") not in _DTYPES:
                 raise _quantised(name, path, entry.get("dtype")) from error
