@@ -143,11 +143,3 @@ def make_schedule(decoding: Decoding) -> Schedule:
         tokens_per_step=decoding.tokens_per_step or 1,
         threshold=decoding.threshold if decoding.schedule == "threshold" else None,
     )
-
-
-def first_by_draw(columns: IntArray, draws: np.ndarray, count: int) -> IntArray:
-    """`count` of the columns with the largest draws (one draw per column), ascending: uniform without replacement."""
-    if count >= len(columns):
-        return columns
-    best: IntArray = columns[np.argsort(-draws, kind="stable")[:count]]
-    return np.sort(best)
