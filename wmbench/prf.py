@@ -18,7 +18,7 @@ Prf = Literal["hmac", "official"]
 class PrfConfig(BaseModel):
     """Settings of a scheme that can be run as published, or with a secret key."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     prf: Prf = Field("hmac", description="hmac: from the secret key; official: the published constants, no key.")
 

@@ -6,6 +6,6 @@ from pydantic import BaseModel, ConfigDict
 
 
 class AttackConfig(BaseModel):
-    """Settings of an attack: they do not change, and a name that is no setting is an error."""
+    """Settings of an attack: they do not change; an unknown name, or a number that is none, is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

@@ -78,7 +78,8 @@ class DenMarkConfig(ScanConfig):
     @model_validator(mode="before")
     @classmethod
     def _preset_below_the_rest(cls, values: Any) -> Any:
-        return {**PRESETS.get(values.get("preset", "paper"), {}), **values} if isinstance(values, dict) else values
+        preset = values.get("preset", "paper") if isinstance(values, dict) else None
+        return {**PRESETS[preset], **values} if preset in tuple(PRESETS) else values
 
     @model_validator(mode="after")
     def _consistent(self) -> DenMarkConfig:
