@@ -7,6 +7,7 @@ from wmbench.types import AttackInfo
 
 RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5)
 LLM = "wmbench_attacks.llm"
+NONUNIFORM = "wmbench_attacks.nonuniform"
 SEQ2SEQ = "wmbench_attacks.seq2seq"
 
 
@@ -57,41 +58,21 @@ def register_attacks() -> list[AttackInfo]:
             strength="ratio",
             grid=RATIOS,
         ),
-        AttackInfo(
-            name="nonuniform-alternating",
-            summary="compresses and expands sentences in turn, by any two rewriters",
-            factory="wmbench_attacks.nonuniform:Alternating",
-            config="wmbench_attacks.nonuniform:NonUniformConfig",
-            cost="model",
-            preserves="meaning, as far as its rewriters do",
-            backbones=("mini", "mini-full"),
+        _nonuniform(
+            "alternating", "compresses and expands sentences in turn, by any two rewriters", factory="Alternating"
         ),
-        AttackInfo(
-            name="nonuniform-halves",
-            summary="compresses the first half of the sentences and expands the second",
-            factory="wmbench_attacks.nonuniform:Halves",
-            config="wmbench_attacks.nonuniform:NonUniformConfig",
-            cost="model",
-            preserves="meaning, as far as its rewriters do",
-            backbones=("mini", "mini-full"),
+        _nonuniform("halves", "compresses the first half of the sentences and expands the second", factory="Halves"),
+        _nonuniform(
+            "runs",
+            "compresses and expands runs of sentences of random length",
+            factory="RandomRuns",
+            config="RandomRunsConfig",
         ),
-        AttackInfo(
-            name="nonuniform-runs",
-            summary="compresses and expands runs of sentences of random length",
-            factory="wmbench_attacks.nonuniform:RandomRuns",
-            config="wmbench_attacks.nonuniform:RandomRunsConfig",
-            cost="model",
-            preserves="meaning, as far as its rewriters do",
-            backbones=("mini", "mini-full"),
-        ),
-        AttackInfo(
-            name="nonuniform-regions",
-            summary="compresses three regions to 50-60, 60-70 and 70-80% of their words, in random order",
-            factory="wmbench_attacks.nonuniform:Regions",
-            config="wmbench_attacks.nonuniform:RegionsConfig",
-            cost="model",
-            preserves="meaning, as far as its rewriter does",
-            backbones=("mini", "mini-full"),
+        _nonuniform(
+            "regions",
+            "compresses three regions to 50-60, 60-70 and 70-80% of their words, in random order",
+            factory="Regions",
+            config="RegionsConfig",
         ),
         AttackInfo(
             name="copy-paste",
@@ -167,6 +148,19 @@ def register_attacks() -> list[AttackInfo]:
             preserves="most of the meaning",
         ),
     ]
+
+
+def _nonuniform(name: str, summary: str, factory: str, config: str = "NonUniformConfig") -> AttackInfo:
+    """The rewriters it uses by default know the lab's language only."""
+    return AttackInfo(
+        f"nonuniform-{name}",
+        summary,
+        factory=f"{NONUNIFORM}:{factory}",
+        config=f"{NONUNIFORM}:{config}",
+        cost="model",
+        preserves="meaning, as far as its rewriters do",
+        backbones=("mini", "mini-full"),
+    )
 
 
 def _llm_attacks() -> list[AttackInfo]:

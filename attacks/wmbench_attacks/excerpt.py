@@ -7,31 +7,28 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from wmbench import hookimpl
 from wmbench.errors import ConfigError
 from wmbench.types import AttackContext, Attacked, AttackInput
+from wmbench_attacks.config import AttackConfig
 from wmbench_attacks.pieces import random_for, share_of, unchanged, words_of
 
 _FILLER_TEXTS = 100
 """Unmarked texts that are drawn from; a text that needs more words meets some of them twice."""
 
 
-class CopyPasteConfig(BaseModel):
+class CopyPasteConfig(AttackConfig):
     """Settings of `copy-paste`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     share: float = Field(0.25, gt=0, le=1, description="Share of the words of the result that is from the text.")
     excerpts: int = Field(1, ge=1, description="In how many passages, at random places, they appear.")
     filler: str = Field("lab", description="Null texts that the rest is taken from.")
 
 
-class CropConfig(BaseModel):
+class CropConfig(AttackConfig):
     """Settings of `crop`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     share: float = Field(0.3, ge=0, le=1, description="Share of the words that is cut off; one word always stays.")
     side: Literal["start", "end"] = Field("start", description="Where it is cut off.")

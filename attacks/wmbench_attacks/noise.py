@@ -9,11 +9,12 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from wmbench import hookimpl
 from wmbench.normalise import LOOKALIKES
 from wmbench.types import AttackContext, Attacked, AttackInput
+from wmbench_attacks.config import AttackConfig
 from wmbench_attacks.pieces import random_for, share_of, unchanged
 
 _INSIDE_A_WORD = re.compile(r"(?<=[A-Za-z])(?=[A-Za-z])")
@@ -24,18 +25,14 @@ _INVISIBLE = ("\u200b", "\u2060", "\ufeff")
 """Zero-width space, word joiner, zero-width no-break space."""
 
 
-class HomoglyphConfig(BaseModel):
+class HomoglyphConfig(AttackConfig):
     """Settings of `homoglyph`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     ratio: float = Field(0.1, ge=0, le=1, description="Share of the letters with a look-alike that are exchanged.")
 
 
-class WhitespaceConfig(BaseModel):
+class WhitespaceConfig(AttackConfig):
     """Settings of `whitespace`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     ratio: float = Field(0.1, ge=0, le=1, description="Share of the places that are changed.")
     kind: Literal["both", "spaces", "invisible"] = Field(

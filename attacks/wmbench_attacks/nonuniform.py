@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from wmbench import hookimpl
 from wmbench.errors import ConfigError
 from wmbench.types import AttackContext, Attacked, AttackInput
 from wmbench_attacks import plans
+from wmbench_attacks.config import AttackConfig
 from wmbench_attacks.pieces import Pieces
 from wmbench_attacks.plans import Band, Mode
 from wmbench_attacks.sentences import sentences_of
@@ -23,10 +24,8 @@ _SETTINGS = "Settings of these attacks, such as {model: NAME, base_url: ADDRESS}
 _TOLERANCE = "Share of the sentences that may stay because no rewriter can change them; above it the text fails."
 
 
-class NonUniformConfig(BaseModel):
+class NonUniformConfig(AttackConfig):
     """Settings of the attacks that mix compression and expansion."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     compress: str = Field("lab-compress", description="Attack that makes a sentence shorter.")
     expand: str = Field("lab-expand", description="Attack that makes a sentence longer.")
@@ -44,10 +43,8 @@ class RandomRunsConfig(NonUniformConfig):
     switch: float = Field(0.35, ge=0, le=1, description="Probability that the mode changes after a sentence.")
 
 
-class RegionsConfig(BaseModel):
+class RegionsConfig(AttackConfig):
     """Settings of `nonuniform-regions`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     compress: str = Field(
         "lab-compress",

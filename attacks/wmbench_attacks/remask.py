@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from wmbench import hookimpl
 from wmbench.errors import ConfigError
 from wmbench.types import AttackContext, Attacked, AttackInput
+from wmbench_attacks.config import AttackConfig
 from wmbench_attacks.pieces import random_for, share_of, unchanged
 
 if TYPE_CHECKING:
@@ -23,10 +24,8 @@ _ROWS_AT_ONCE = 16
 """Texts refilled side by side: as many as the benchmark hands over at once."""
 
 
-class RemaskConfig(BaseModel):
+class RemaskConfig(AttackConfig):
     """Settings of `remask`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     ratio: float = Field(0.3, ge=0, le=1, description="Share of the tokens that is masked again.")
     backbone: str = Field("", description="Backbone that refills; empty: the one of the run.")

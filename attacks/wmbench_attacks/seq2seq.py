@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from wmbench import hookimpl
 from wmbench.types import AttackContext, Attacked, AttackInput
 from wmbench_attacks.checkpoints import located, require_checkpoint
+from wmbench_attacks.config import AttackConfig
 from wmbench_attacks.rewriting import Piece, Said, in_place, pieces_of, put_together, to_say
 
 if TYPE_CHECKING:
@@ -24,10 +25,8 @@ if TYPE_CHECKING:
 Dtype = Literal["float32", "bfloat16", "float16"]
 
 
-class Seq2SeqConfig(BaseModel):
+class Seq2SeqConfig(AttackConfig):
     """The model and how it is run."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: str = Field(min_length=1, description="Local directory, or id on the model hub; safetensors only.")
     tokenizer: str | None = Field(None, description="Directory or id of the tokenizer; null: the model's own.")

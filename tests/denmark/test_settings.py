@@ -59,6 +59,9 @@ def tokens(generations: list[Generation]) -> list[tuple[int, ...]]:
         ({"likely_fraction": 0}, "likely_fraction"),
         ({"prefilter": 16}, "must be smaller"),
         ({"preset": "slow"}, "preset"),
+        ({"preset": ["fast"]}, "preset"),
+        ({"candidate_temperature": float("inf")}, "finite number"),
+        ({"rollout_temperature": float("nan")}, "rollout_temperature"),
         ({"unknown": 1}, "unknown"),
     ],
 )

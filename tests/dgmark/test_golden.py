@@ -51,13 +51,26 @@ def decode_recording(
 @pytest.mark.parametrize("case", GOLDEN["detect"], ids=lambda case: f"n={case['n']}")
 def test_detector(case: Mapping[str, Any]) -> None:
     ids = np.array(case["ids"])
-    fitting = fits(token_bits("official", None, 1024), ids, case["prompt_len"] + np.arange(len(ids)))
+    fitting = fits(token_bits("official", None, int(ids.max()) + 1), ids, case["prompt_len"] + np.arange(len(ids)))
     assert (fitting.sum(), len(fitting)) == (case["matches"], case["n"])
     assert global_z(fitting) == pytest.approx(case["z"], abs=1e-8)
     assert ndtr(-global_z(fitting)) == pytest.approx(case["p"], rel=1e-8)
     assert len(window_z(fitting, case["window"])) == case["n_windows"]
     assert windowed_score(fitting, case["window"]) == pytest.approx(case["mean_sq_window_z"], abs=1e-8)
     assert windowed_score(~fitting, case["window"]) == windowed_score(fitting, case["window"])
+
+
+@pytest.mark.parametrize("window", [1, 3, 8, 16])
+def test_detector_of_any_length_and_window(window: int) -> None:
+    rng = np.random.default_rng(window)
+    for n in (0, 1, 2, window - 1, window, window + 1, 40):
+        matches = [bool(bit) for bit in rng.integers(2, size=n)]
+        z = [(sum(matches[s : s + window]) / window - 0.5) / (0.25 / window) ** 0.5 for s in range(n - window + 1)]
+        assert windowed_score(np.array(matches, dtype=bool), window) == pytest.approx(
+            sum(value**2 for value in z) / len(z) if z else 0.0
+        )
+        expected = (sum(matches) - n / 2) / (n / 4) ** 0.5 if n else 0.0
+        assert global_z(np.array(matches, dtype=bool)) == pytest.approx(expected)
 
 
 def test_toy_model() -> None:

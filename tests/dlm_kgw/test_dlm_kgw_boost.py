@@ -183,6 +183,8 @@ def test_contradictions_are_refused() -> None:
         DlmKgwConfig(booster_only=True, greenify_only=True)
     with pytest.raises(ValueError, match="twice"):
         DlmKgwConfig(convolution_kernel=(-1, -1))
+    with pytest.raises(ValueError, match="finite number"):
+        DlmKgwConfig(delta=float("inf"))
 
 
 def test_kl_budget_is_met() -> None:

@@ -73,12 +73,38 @@ def test_step(case: dict[str, Any], booster: type[SingleContext | SeveralContext
     assert not found[:, size:].any(), "ids beyond the tokenizer are never boosted"
 
 
+def plain_word(key: int) -> int:
+    """The published mixer in Python's integers, wrapped to 64 bits by hand; a signed shift copies the sign."""
+
+    def signed(value: int) -> int:
+        return (value + 2**63) % 2**64 - 2**63
+
+    z = signed(key + 0x9E3779B97F4A7C15)
+    z = signed((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9)
+    z = signed((z ^ (z >> 27)) * 0x94D049BB133111EB)
+    return signed(z ^ (z >> 31)) % 2**53
+
+
+@pytest.mark.parametrize("kernel", [(-1,), (1,), (-2, -1), (-4, -3, -2, -1)], ids=str)
+@pytest.mark.parametrize("size", [1, 2, 61, 32_000, 151_665, 262_144])
+def test_colours_of_any_vocabulary_and_context(size: int, kernel: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(size)
+    hashes = np.r_[0, len(kernel) * (size - 1), rng.integers(len(kernel) * size, size=20)]
+    tokens = np.r_[size - 1, size - 1, rng.integers(size, size=20)]
+    words = [plain_word(h + v * len(kernel) * size + 42) for h, v in zip(hashes.tolist(), tokens.tolist(), strict=True)]
+    for gamma in (0.01, 0.25, 0.3, 0.5, 0.9):
+        config = DlmKgwConfig(prf="official", gamma=gamma, convolution_kernel=kernel)
+        expected = [word / 2**53 < gamma for word in words]
+        assert green_matrix(config, size, None)(hashes, tokens).tolist() == expected
+
+
 @pytest.mark.parametrize("case", cases("detect"), ids=lambda case: f"{len(case['ids'])} ids, {case['kernel']}")
 def test_detection(case: dict[str, Any]) -> None:
     config = DlmKgwConfig(prf="official", gamma=case["gamma"], convolution_kernel=tuple(case["kernel"]))
     ids, size = np.array(case["ids"]), case["vocab"]
     positions, contexts = scored_positions(ids, config.convolution_kernel)
-    assert (positions - len(case["kernel"])).tolist() == np.flatnonzero(case["keep_mask"]).tolist()
+    first = max(0, -min(case["kernel"]))
+    assert (positions - first).tolist() == np.flatnonzero(case["keep_mask"]).tolist()
     colours = green_matrix(config, size, None)(context_hashes(contexts, config, size), ids[positions])
     assert colours.astype(int).tolist() == np.array(case["token_color"])[np.array(case["keep_mask"]) > 0].tolist()
 

@@ -164,6 +164,8 @@ def test_clean_detection_is_obvious(attention: str, request: pytest.FixtureReque
         ({"patterns": ((0,) * 20,)}, "null law"),
         ({"colours": 3, "patterns": ((0, 1),)}, "per colour"),
         ({"initial_state": (0.0, 0.0)}, "all zero"),
+        ({"initial_state": (float("inf"), 1.0)}, "finite number"),
+        ({"transition_matrix": ((float("nan"), 1.0), (1.0, 0.0))}, "finite number"),
     ],
 )
 def test_contradictions_are_refused(settings: dict[str, object], message: str) -> None:

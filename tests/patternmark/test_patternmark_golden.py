@@ -32,6 +32,21 @@ def test_partition() -> None:
         assert set(np.flatnonzero(colours == colour).tolist()) == set(tokens)
 
 
+@pytest.mark.parametrize("colours", [2, 3, 5])
+@pytest.mark.parametrize("size", [2, 7, 64, 1000])
+def test_partition_of_any_vocabulary(size: int, colours: int) -> None:
+    """Slices of V // l of torch's permutation; the last takes what is left, all of it if there are too few tokens."""
+    config = OFFICIAL.model_copy(update={"colours": colours})
+    permutation = torch.randperm(size, generator=torch.Generator().manual_seed(42)).tolist()
+    found = token_colours(config, size, None)
+    share = size // colours
+    if share:
+        for colour in range(colours):
+            last = size if colour == colours - 1 else (colour + 1) * share
+            assert set(np.flatnonzero(found == colour).tolist()) == set(permutation[colour * share : last])
+    assert set(found.tolist()) <= set(range(colours))
+
+
 @pytest.mark.parametrize("case", GOLDEN["key_sequences_alternating"], ids=lambda case: f"seed {case['seed']}")
 def test_alternating_keys(case: dict[str, Any]) -> None:
     published = OFFICIAL.model_copy(update={"transition_matrix": ((0.0, 0.5), (0.5, 0.0))})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,6 +42,27 @@ def test_scoring(case: Mapping[str, Any]) -> None:
     assert z_score(hits, case["ratio"]) == pytest.approx(case["z"], abs=1e-8)
     assert votes.tolist() == case["votes"]
     assert recovered_bits(votes) == case["recovered_bits"]
+
+
+@pytest.mark.parametrize("message", ["1", "0", "110", "10010110", "01" * 32])
+def test_scoring_of_any_message(message: str) -> None:
+    """The published loop over pairs, for other keys, ratios and lengths than the golden ones."""
+    rng = np.random.default_rng(len(message))
+    table = rng.random((50, 50)) < 0.4
+    for key, ratio, length in ((0, 0.25, 0), (7, 0.9, 1), (42, 0.5, 2), (123456, 0.4, 200)):
+        ids = rng.integers(50, size=length)
+        expected, hits = [[0, 0] for _ in message], []
+        for previous, current in zip(ids[:-1].tolist(), ids[1:].tolist(), strict=True):
+            bit = int(hashlib.sha256(f"{previous}{key}".encode()).hexdigest(), 16) % 2**32 % len(message)
+            hits.append(bool(table[previous, current]))
+            expected[bit][hits[-1] == (message[bit] == "1")] += 1
+        bitmap, previous = OfficialBitmap(key, 50, ratio, message), ids[:-1]
+        found = message_votes(
+            table[previous, ids[1:]], bitmap.bit_index[previous], bitmap.target(previous), len(message)
+        )
+        assert found.tolist() == expected
+        z = (sum(hits) - len(hits) * ratio) / (len(hits) * ratio * (1 - ratio)) ** 0.5 if hits else 0.0
+        assert z_score(np.array(hits, dtype=bool), ratio) == pytest.approx(z)
 
 
 @pytest.mark.parametrize("case", MODULATION["cases"], ids=lambda case: f"delta={case['delta']}")

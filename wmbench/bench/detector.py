@@ -55,8 +55,8 @@ class Detector:
         normalised = {"normalise": RULE} if self.normalises else {}
         if "features" not in self.hooks.implemented:
             return {"features": "token ids", "codec": self.codec.fingerprint, **normalised}
-        plan, info, settings = self.plan, self.plan.scheme.info, self.plan.scheme.dump()
-        encoder = settings.get("encoder")  # by convention; weights may change behind a name
+        plan, info = self.plan, self.plan.scheme.info
+        encoder = plan.scheme.dump().get("encoder")  # by convention; weights may change behind a name
         identity = {
             "plugin": f"wmbench {__version__}" if info.feature_family else str(plan.scheme.entry.plugin),
             "codec": self.codec.fingerprint,
@@ -64,7 +64,7 @@ class Detector:
             **normalised,
         }
         if info.feature_settings is not None:
-            used = {name: value for name, value in settings.items() if name in info.feature_settings}
+            used = plan.settings_behind("features")
             return {**identity, "scheme": info.feature_family or info.name, "settings": used}
         decoding = [plan.decoding.block_length, plan.decoding.max_new_tokens]
         return {**identity, "scheme": self.identity, "decoding": decoding}
@@ -73,8 +73,7 @@ class Detector:
     def identity(self) -> Settings:
         """What scores depend on besides the key: settings that only concern decoding are left out."""
         info = self.plan.scheme.info
-        settings = self.plan.scheme_settings(without=info.decoding_only)
-        return {"name": info.name, "alg_id": info.alg_id, "settings": settings}
+        return {"name": info.name, "alg_id": info.alg_id, "settings": self.plan.settings_behind("scores")}
 
     @property
     def features_digest(self) -> str:

@@ -7,7 +7,7 @@ reads are not part of it: they have files of their own in the folder, so that ch
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -24,7 +24,7 @@ from wmbench.host import Host, PluginRecord, Registry
 from wmbench.runtime.backbones.hf.directory import Checkpoint, looks_like_a_path
 from wmbench.runtime.settings import Decoding
 from wmbench.settings import Settings, merged, validated
-from wmbench.types import BackboneEntry, DatasetInfo, KeyUse, SchemeInfo
+from wmbench.types import BackboneEntry, DatasetInfo, KeyUse, Product, SchemeInfo
 
 PREFERRED_BACKBONES = ("mini", "tiny")
 PREFERRED_DATASETS = ("finance", "toy")
@@ -83,8 +83,9 @@ class RunPlan:
     def title(self) -> str:
         return f"{self.scheme.label} on {self.backbone.label}, prompts {self.dataset.label}"
 
-    def scheme_settings(self, without: Collection[str]) -> Settings:
-        return {name: value for name, value in self.scheme.dump().items() if name not in without}
+    def settings_behind(self, product: Product) -> Settings:
+        """Settings of the scheme that its texts, features or scores depend on."""
+        return self.scheme.info.settings_behind(product, self.scheme.dump())
 
     @property
     def approximations(self) -> Settings:
@@ -98,7 +99,7 @@ class RunPlan:
             "scheme": {
                 "name": self.scheme.info.name,
                 "alg_id": self.scheme.info.alg_id,
-                "settings": self.scheme_settings(without=self.scheme.info.detection_only),
+                "settings": self.settings_behind("texts"),
             },
             "backbone": {"name": self.backbone.info.name, "settings": self.backbone.dump(), "fingerprint": backbone},
             "codec": codec,

@@ -1,7 +1,7 @@
-"""Every model forward goes through here: windows are cut, batched, padded, counted, and their states kept.
+"""Every model forward goes through here: windows are chosen, counted, split by a memory bound, and their states kept.
 
-A row's geometry (which window, padded to what) is a function of the row alone, never of its neighbours in the
-batch; together with a safe minimum of rows per matrix product this makes its logits bit-equal at any batch size on CPU.
+A row's window (see `windows.py`) does not depend on its neighbours in the batch; together with a safe minimum of rows
+per matrix product this makes its logits bit-equal at any batch size on CPU.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ import torch
 from torch import Tensor
 
 from wmbench.errors import ConfigError
-from wmbench.runtime.backbone import Backbone, Prefix, Surroundings, WindowGroup, Windows, safe_rows
+from wmbench.runtime.backbone import Backbone, Prefix, Surroundings, safe_rows
 from wmbench.runtime.row import Row
 from wmbench.runtime.views import HiddenView, Request
+from wmbench.runtime.windows import batched, final_columns, first_column, padded_width
 from wmbench.types import IntArray
-
-_PADDING_BLOCK = 2**31
 
 
 @dataclass(slots=True)
@@ -36,23 +35,10 @@ class Counters:
     """Base states that were there already: computed as somebody's look-ahead, or by the row that forked."""
 
 
-def padded_width(width: int, continues_prefix: bool, safe: int) -> int:
-    """Whole canvases in steps of 32, so that prompts of different length share a batch; continuations (a block or two)
-    as they are; neither below the safe number of rows."""
-    return max(safe, width if continues_prefix else -(-width // 32) * 32)
-
-
 def _without_prompt(request: Request) -> IntArray:
     canvas = request.canvas.copy()
     canvas[: request.row.start] = request.row.mask_id
     return canvas
-
-
-def _first_column(request: Request, prefix: Prefix | None) -> int:
-    """Where its window begins: behind the prefix, or inside its surroundings."""
-    if request.around is not None:
-        return request.begin
-    return prefix.length if prefix else 0
 
 
 @dataclass
@@ -90,13 +76,8 @@ class Engine:
         return first, self.backbone.attention.end(int(columns.max()), row.start, row.length)
 
     def cacheable(self, row: Row) -> int:
-        """Columns whose keys and values are final: those before the first attention block that holds a mask."""
-        attention = self.backbone.attention
-        if attention.block_length is None:
-            return 0
-        masked = row.masked
-        first = int(masked[0]) if len(masked) else row.length
-        return attention.first_column(attention.block(first, row.start), row.start)
+        """Columns whose keys and values are final."""
+        return final_columns(row, self.backbone.attention)
 
     def base_views(self, rows: Sequence[Row], spans: Sequence[tuple[int, int]]) -> list[HiddenView]:
         """States of each row's present canvas over its span: kept ones where the canvas was evaluated before."""
@@ -161,7 +142,7 @@ class Engine:
         prefixes = [self._usable_prefix(request) for request in requests]
         buckets: dict[int, list[int]] = defaultdict(list)
         for i, (request, prefix) in enumerate(zip(requests, prefixes, strict=True)):
-            width = request.end - _first_column(request, prefix)
+            width = request.end - first_column(request, prefix)
             buckets[padded_width(width, prefix is not None, safe)].append(i)
         views: dict[int, HiddenView] = {}
         for width, members in buckets.items():
@@ -210,55 +191,17 @@ class Engine:
     def _forward_same_width(
         self, requests: Sequence[Request], prefixes: Sequence[Prefix | None], width: int
     ) -> list[HiddenView]:
-        backbone = self.backbone
-        batch = max(len(requests), -(-safe_rows(backbone.device) // width))
-        ids = np.zeros((batch, width), dtype=np.int64)
-        positions = np.tile(np.arange(width), (batch, 1))
-        blocks = np.full((batch, width), _PADDING_BLOCK, dtype=np.int64)
-        blocks[len(requests) :] = 0
-        starts, lengths, groups = [], [], list[WindowGroup]()
-        for i, (request, prefix) in enumerate(zip(requests, prefixes, strict=True)):
-            row = request.row
-            start = _first_column(request, prefix)
-            length = request.end - start
-            ids[i, :length] = request.canvas[start : request.end]
-            positions[i] += start
-            blocks[i, :length] = self._blocks(row, start, request.end)
-            starts.append(start)
-            lengths.append(length)
-            keep = max(0, self.cacheable(row) - start) if request.is_base else 0
-            keep = length if request.keeps_all else keep
-            if (
-                groups
-                and keep == 0
-                and groups[-1].keep == 0
-                and requests[i - 1].row is row
-                and prefix is groups[-1].prefix
-            ):
-                groups[-1] = WindowGroup(groups[-1].count + 1, prefix)
-            else:
-                groups.append(WindowGroup(1, prefix, min(keep, length)))
-        if batch > len(requests):
-            groups.append(WindowGroup(batch - len(requests), None))
-        device = backbone.device
-        states, extended = backbone.hidden(
-            Windows(
-                torch.from_numpy(ids).to(device),
-                torch.from_numpy(positions).to(device),
-                torch.from_numpy(blocks).to(device),
-                tuple(lengths),
-                tuple(groups),
-            )
-        )
-        self._count(requests, lengths)
+        windows = batched(requests, prefixes, width, self.backbone)
+        states, extended = self.backbone.hidden(windows)
+        self._count(requests, windows.lengths)
         at = 0
-        for group, prefix in zip(groups, extended, strict=True):
+        for group, prefix in zip(windows.groups, extended, strict=True):
             if prefix is not None:
                 self._keep(requests[at], prefix)
             at += group.count
         return [
-            HiddenView(start, states[i, :length], backbone.logit_shift)
-            for i, (start, length) in enumerate(zip(starts, lengths, strict=True))
+            HiddenView(first_column(request, prefix), states[i, :length], self.backbone.logit_shift)
+            for i, (request, prefix, length) in enumerate(zip(requests, prefixes, windows.lengths, strict=True))
         ]
 
     def _count(self, requests: Sequence[Request], lengths: Sequence[int]) -> None:
@@ -274,19 +217,6 @@ class Engine:
             request.row.prefix = prefix
         elif isinstance(prefix, Surroundings):
             request.row.surroundings = request.canvas.tobytes(), prefix
-
-    def _blocks(self, row: Row, begin: int, end: int) -> IntArray | int:
-        """Attention blocks of the columns begin .. end."""
-        attention = self.backbone.attention
-        if attention.block_length is None:
-            return 0
-        columns = np.arange(begin, end)
-        if attention.earlier == "merged":
-            border = self.cacheable(row)
-            return np.where(columns < border, 0, 1 + (columns - border) // attention.block_length)
-        if attention.origin == "prompt":
-            return columns // attention.block_length
-        return np.where(columns < row.start, 0, 1 + (columns - row.start) // attention.block_length)
 
     # --- head --------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ left, so it needs no special case for re-masked cells.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
@@ -80,6 +81,16 @@ def _transfer_shares(steps: int, eps: float) -> tuple[np.float32, ...]:
     return tuple((1 - times[1:] / times[:-1]).numpy())
 
 
+def _later_shares(row: Row, steps: int, eps: float) -> Iterator[tuple[int, np.float32]]:
+    """Ticks of Dream's time and their shares, from the row's clock on, which runs with them; none for the last tick,
+    at which all masks are filled."""
+    shares = _transfer_shares(steps, eps)
+    while (tick := row.ticks.get(0, 0)) < steps - 1:
+        row.ticks[0] = tick + 1
+        yield tick, shares[tick]
+    row.ticks[0] = tick + 1
+
+
 @dataclass(frozen=True, slots=True)
 class BernoulliTime:
     """Dream's `origin`: every mask is filled independently with probability 1 - s/t, all at the last step.
@@ -92,16 +103,12 @@ class BernoulliTime:
 
     def plan(self, row: Row) -> Plan:
         masked = row.masked
-        shares = _transfer_shares(self.steps, self.eps)
-        while True:
-            tick = row.ticks.get(0, 0)
-            row.ticks[0] = tick + 1
-            if tick >= self.steps - 1:
-                return Plan(masked, len(masked), positions=masked)
+        for tick, share in _later_shares(row, self.steps, self.eps):
             draws = row.random.uniforms("transfer", tick, row.length - row.start)
-            chosen = masked[draws[masked - row.start] < shares[tick]]
+            chosen = masked[draws[masked - row.start] < share]
             if len(chosen):
                 return Plan(masked, len(chosen), positions=chosen)
+        return Plan(masked, len(masked), positions=masked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +120,11 @@ class QuotaTime:
 
     def plan(self, row: Row) -> Plan:
         masked = row.masked
-        shares = _transfer_shares(self.steps, self.eps)
-        while True:
-            tick = row.ticks.get(0, 0)
-            row.ticks[0] = tick + 1
-            if tick >= self.steps - 1:
-                return Plan(masked, len(masked))
-            quota = int(np.float32(len(masked)) * shares[tick])
+        for _, share in _later_shares(row, self.steps, self.eps):
+            quota = int(np.float32(len(masked)) * share)
             if quota > 0:
                 return Plan(masked, quota)
+        return Plan(masked, len(masked))
 
 
 def make_schedule(decoding: Decoding) -> Schedule:
@@ -140,11 +143,3 @@ def make_schedule(decoding: Decoding) -> Schedule:
         tokens_per_step=decoding.tokens_per_step or 1,
         threshold=decoding.threshold if decoding.schedule == "threshold" else None,
     )
-
-
-def first_by_draw(columns: IntArray, draws: np.ndarray, count: int) -> IntArray:
-    """`count` of the columns with the largest draws (one draw per column), ascending: uniform without replacement."""
-    if count >= len(columns):
-        return columns
-    best: IntArray = columns[np.argsort(-draws, kind="stable")[:count]]
-    return np.sort(best)

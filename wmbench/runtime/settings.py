@@ -13,7 +13,7 @@ PositionPolicy = Literal["random", "low_confidence", "margin", "entropy", "left_
 class Decoding(BaseModel):
     """Decoding settings, the same for every scheme of a comparison."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     max_new_tokens: int = Field(300, ge=1, description="Length of the generated region of the canvas.")
     schedule: ScheduleName = Field(

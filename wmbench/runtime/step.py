@@ -10,7 +10,7 @@ re-mask    Commit(..., remask_rows, remask_columns)
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +19,10 @@ from torch import Tensor
 
 from wmbench.runtime.engine import Engine
 from wmbench.runtime.lookahead import Edit, Lookahead, Window
+from wmbench.runtime.positions import choose_blindly, confidences, most_confident, open_columns, widened
 from wmbench.runtime.row import Row
-from wmbench.runtime.sampling import confidence, draw_tokens, tempered
-from wmbench.runtime.schedule import Plan, Schedule, first_by_draw, make_schedule
+from wmbench.runtime.sampling import draw_tokens
+from wmbench.runtime.schedule import Plan, Schedule, make_schedule
 from wmbench.runtime.settings import Decoding
 from wmbench.runtime.soundness import check_commit, check_edit, check_logits, check_windows, refuse
 from wmbench.runtime.views import HiddenView
@@ -124,18 +125,20 @@ class Step:
         check_logits(logits, shape, self.author)
         u = torch.from_numpy(self.cell_uniforms("token", cells)).to(logits.device)
         tokens = draw_tokens(logits, u, decoding.temperature, decoding.top_k, decoding.top_p)
-        if self._positions_are_chosen:
+        if choose_blindly(decoding):
             return Commit(cells.rows, cells.columns, tokens.cpu().numpy())
         if confidence_logits is not None:
             check_logits(confidence_logits, shape, self.author)
-        ranking = self._confidence(logits if confidence_logits is None else confidence_logits, tokens)
+        ranking = confidences(logits if confidence_logits is None else confidence_logits, tokens, decoding)
         token_ids = tokens.cpu().numpy()
         if decoding.eos_last:
             ranking[np.isin(token_ids, list(self.engine.backbone.eos_ids))] = -np.inf
-        chosen = np.concatenate(
-            [self._most_confident(r, np.flatnonzero(cells.rows == r), ranking) for r in range(len(self.rows))]
-        )
-        return Commit(cells.rows[chosen], cells.columns[chosen], token_ids[chosen])
+        chosen = []
+        for r, (row, plan) in enumerate(zip(self.rows, self.plans, strict=True)):
+            mine = np.flatnonzero(cells.rows == r)
+            chosen.append(mine[most_confident(row, plan, cells.columns[mine], ranking[mine], decoding)])
+        filled = np.concatenate(chosen)
+        return Commit(cells.rows[filled], cells.columns[filled], token_ids[filled])
 
     def visible_end(self, r: int) -> int:
         """One past the last column of row r that this step's forward reaches; columns behind it have no logits yet
@@ -157,9 +160,7 @@ class Step:
         cells that were native without it stay so. They are part of `step.open` from then on.
         """
         if extra is not None and any(extra):
-            self.plans = [
-                self._widened(row, plan, n) for row, plan, n in zip(self.rows, self.plans, extra, strict=True)
-            ]
+            self.plans = [widened(row, plan, n) for row, plan, n in zip(self.rows, self.plans, extra, strict=True)]
             self.open = self._open_cells()
             self._open_logits = None
         return self.commit()
@@ -239,61 +240,9 @@ class Step:
 
     # --- inside ------------------------------------------------------------------------------------------------
 
-    @property
-    def _positions_are_chosen(self) -> bool:
-        """True when no logits are needed to say which positions are filled."""
-        if self.decoding.schedule == "threshold":
-            return False
-        return self.decoding.schedule == "origin" or self.decoding.positions in ("random", "left_to_right")
-
     def _open_cells(self) -> Cells:
-        columns = []
-        for row, plan in zip(self.rows, self.plans, strict=True):
-            if plan.positions is not None:
-                columns.append(plan.positions)
-            elif plan.threshold is not None:
-                columns.append(plan.scope)
-            elif self.decoding.positions == "random":
-                draws = row.column_uniforms("position")[plan.scope - row.start]
-                columns.append(first_by_draw(plan.scope, draws, plan.budget))
-            elif self.decoding.positions == "left_to_right":
-                columns.append(plan.scope[: plan.budget])
-            else:
-                columns.append(plan.scope)
-        return Cells.ragged(columns)
-
-    def _widened(self, row: Row, plan: Plan, extra: int) -> Plan:
-        """The plan with more cells to fill; where the schedule drew the positions itself, more are drawn."""
-        budget = min(len(plan.scope), plan.budget + extra)
-        if plan.positions is None:
-            return replace(plan, budget=budget)
-        others = np.setdiff1d(plan.scope, plan.positions)
-        draws = row.column_uniforms("position")[others - row.start]
-        more = first_by_draw(others, draws, budget - len(plan.positions))
-        return replace(plan, budget=budget, positions=np.union1d(plan.positions, more))
-
-    def _confidence(self, logits: Tensor, tokens: Tensor) -> np.ndarray:
-        decoding = self.decoding
-        if decoding.tempered_confidence:  # greedy tokens are ranked by the filtered distribution, too
-            probabilities = tempered(logits, decoding.temperature or 1.0, decoding.top_k, decoding.top_p)
-        else:
-            probabilities = logits.double().softmax(-1)
-        kind = decoding.positions if decoding.positions in ("margin", "entropy") else "probability"
-        return confidence(kind, probabilities, tokens).cpu().numpy()
-
-    def _most_confident(self, r: int, cells: IntArray, ranking: np.ndarray) -> IntArray:
-        """Indices among `cells` (all of row r) that the position policy fills."""
-        plan, row = self.plans[r], self.rows[r]
-        values = ranking[cells]
-        budget = plan.budget
-        if plan.threshold is not None:
-            budget = max(budget, int((values > plan.threshold).sum()))
-        if self.decoding.position_temperature > 0:
-            # Gumbel top-k: drawn without replacement in proportion to exp(confidence / temperature)
-            u = row.column_uniforms("position")[self.open.columns[cells] - row.start]
-            values = values / self.decoding.position_temperature - np.log(-np.log(np.maximum(u, 1e-300)))
-        best = np.argsort(-values, kind="stable")[:budget]
-        return cells[np.sort(best)]
+        pairs = zip(self.rows, self.plans, strict=True)
+        return Cells.ragged([open_columns(row, plan, self.decoding) for row, plan in pairs])
 
     def _scope_span(self, r: int) -> tuple[int, int]:
         return self.engine.span(self.rows[r], self.plans[r].scope)

@@ -15,9 +15,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from wmbench.errors import ConfigError
 from wmbench.keys import SecretKey
-from wmbench.prf import Prf
+from wmbench.prf import Prf, require_key
 from wmbench.types import IntArray
 
 Floats = npt.NDArray[np.float64]
@@ -108,8 +107,6 @@ def unit_vectors(
     """v_b for any unit b, under the configuration's `prf`; under one secret key each scheme has its own."""
     if config.prf == "official":
         signed = official_directions(config.direction_seed, config.sign_seed, config.channels, dimension)
-    elif key is None:
-        raise ConfigError(f"{scheme} needs a key", hint="make one with `wmbench key new`, or set prf=official")
     else:
-        signed = secret_directions(key, scheme, version, config.channels, dimension)
+        signed = secret_directions(require_key(key, scheme), scheme, version, config.channels, dimension)
     return UnitVectors(signed, dimension)

@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from wmbench.errors import ConfigError
+from wmbench_attacks.config import AttackConfig
 
 OPENAI = "https://api.openai.com/v1"
 
 
-class LlmConfig(BaseModel):
+class LlmConfig(AttackConfig):
     """The endpoint and how it is used."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: str = Field("gpt-4o-mini", min_length=1, description="Model, by the name the endpoint knows it by.")
     base_url: str = Field(OPENAI, description="OpenAI-compatible endpoint, usually ending in /v1.")

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from wmbench.prf import Prf
 from wmbench.semantics.scan_config import ScanConfig
 
 Preset = Literal["paper", "fast"]
@@ -68,7 +69,7 @@ class DenMarkConfig(ScanConfig):
         "of the unit, so that a candidate costs the unit's columns instead of the whole canvas.",
     )
 
-    prf: Literal["hmac", "official"] = Field(
+    prf: Prf = Field(
         "hmac", description="hmac: from the secret key; official: the authors' public seeds (to reproduce, not to use)."
     )
     direction_seed: int = Field(42, ge=0, description="Seed of the directions under `prf: official`.")
@@ -77,7 +78,8 @@ class DenMarkConfig(ScanConfig):
     @model_validator(mode="before")
     @classmethod
     def _preset_below_the_rest(cls, values: Any) -> Any:
-        return {**PRESETS.get(values.get("preset", "paper"), {}), **values} if isinstance(values, dict) else values
+        preset = values.get("preset", "paper") if isinstance(values, dict) else None
+        return {**PRESETS[preset], **values} if preset in tuple(PRESETS) else values
 
     @model_validator(mode="after")
     def _consistent(self) -> DenMarkConfig:

@@ -6,13 +6,13 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from wmbench.prf import PrfConfig
+from wmbench.prf import Prf, PrfConfig
 
 
 class DgMarkConfig(PrfConfig):
     """The defaults are those of the DenMark paper's runs on LLaDA, except for the keyed parity."""
 
-    prf: Literal["hmac", "official"] = Field(
+    prf: Prf = Field(
         "hmac",
         description="Parity bit of a token. hmac: a secret, exactly balanced one. official: its id mod 2, no key.",
     )

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 import numpy.typing as npt
 
-from wmbench.errors import ConfigError
 from wmbench.keys import SecretKey
+from wmbench.prf import Prf, require_key
 from wmbench.types import AnyArray, IntArray
 
 Bits = npt.NDArray[np.int8]
 
 
-def token_bits(prf: Literal["hmac", "official"], key: SecretKey | None, size: int) -> Bits:
+def token_bits(prf: Prf, key: SecretKey | None, size: int) -> Bits:
     """f(v) for every id of the tokenizer [size].
 
     Under `hmac` the ids with the smaller half of pseudorandom words have bit 1: balanced exactly, and a function of the
@@ -23,13 +21,9 @@ def token_bits(prf: Literal["hmac", "official"], key: SecretKey | None, size: in
     ids = np.arange(size)
     if prf == "official":
         return (ids % 2).astype(np.int8)
-    if key is None:
-        raise ConfigError(
-            "DGMark needs a key",
-            hint="make one with `wmbench key new`, or set prf=official for the published id parity",
-        )
+    words = require_key(key, "dgmark").token_prf("dgmark", 1, "parity")(ids)
     bits = np.zeros(size, dtype=np.int8)
-    bits[np.argsort(key.token_prf("dgmark", 1, "parity")(ids))[: size // 2]] = 1
+    bits[np.argsort(words)[: size // 2]] = 1
     return bits
 
 

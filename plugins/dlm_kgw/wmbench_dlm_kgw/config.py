@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from wmbench.prf import PrfConfig
+from wmbench.prf import Prf, PrfConfig
 
 
 class DlmKgwConfig(PrfConfig):
@@ -30,7 +30,7 @@ class DlmKgwConfig(PrfConfig):
     booster_only: bool = Field(False, description="Expectation boost only: be green under one's own context.")
     greenify_only: bool = Field(False, description="Predictive bias only: be a context that makes others green.")
     enforce_kl: bool = Field(False, description="Choose each position's strength so that KL(q || p) meets `delta`.")
-    prf: Literal["hmac", "official"] = Field(
+    prf: Prf = Field(
         "hmac", description="hmac: colours depend on the secret key; official: the published constant, no key."
     )
     p_value: Literal["empirical", "exact"] = Field(

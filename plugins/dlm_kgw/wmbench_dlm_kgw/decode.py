@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from wmbench import hookimpl
 from wmbench.errors import ConfigError
 from wmbench.types import Commit, SchemeContext
+from wmbench_dlm_kgw.booster import Booster
 from wmbench_dlm_kgw.config import DlmKgwConfig
 from wmbench_dlm_kgw.detect import GreenDetector
 from wmbench_dlm_kgw.green import green_matrix
@@ -27,10 +28,10 @@ class DlmKgw(GreenDetector):
         self._key = context.key
 
     @cached_property
-    def booster(self) -> SingleContext | SeveralContexts:
+    def booster(self) -> Booster:
         config = self.config
         closed_form = len(config.convolution_kernel) == 1 and config.greenlist_type != "gaussian"
-        kind = SingleContext if closed_form else SeveralContexts
+        kind: type[Booster] = SingleContext if closed_form else SeveralContexts
         return kind(config, self.size, green_matrix(config, self.size, self._key))
 
     @hookimpl

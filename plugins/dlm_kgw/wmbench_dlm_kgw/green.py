@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wmbench.errors import ConfigError
 from wmbench.keys import SecretKey
+from wmbench.prf import require_key
 from wmbench.types import IntArray
 from wmbench_dlm_kgw.config import DlmKgwConfig
 from wmbench_dlm_kgw.laws import quantiles
@@ -53,9 +53,7 @@ def green_matrix(config: DlmKgwConfig, size: int, key: SecretKey | None) -> Gree
         if coins:
             return lambda hashes, tokens: official_words(hashes, tokens, stride) < limit
         return lambda hashes, tokens: quantiles(official_words(hashes, tokens, stride) / 2**53, config)
-    if key is None:
-        raise ConfigError("dlm_kgw needs a secret key", hint="make one with `wmbench key new`, or set prf=official")
-    prf = key.token_prf("dlm_kgw", 1, "green")
+    prf = require_key(key, "dlm_kgw").token_prf("dlm_kgw", 1, "green")
     if coins:
         bound = np.uint64(limit << 11)
         return lambda hashes, tokens: prf(hashes, tokens) < bound

@@ -37,6 +37,11 @@ class Neighbourhood:
         codes = self.codes[self.masked]
         return Cells(codes // _ROW_STRIDE, codes % _ROW_STRIDE)
 
+    @property
+    def open_among_masked(self) -> IntArray:
+        """Places [open] of the open cells in `masked`."""
+        return np.searchsorted(self.masked, self.open)
+
     def at(self, offset: int, cells: IntArray) -> IntArray:
         """Index of the cell `offset` columns away from each of `cells`; -1 if it does not exist or cannot be seen."""
         wanted = self.codes[cells] + offset

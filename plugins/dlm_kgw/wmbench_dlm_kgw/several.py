@@ -8,16 +8,14 @@ array is [positions, V]: this is for ablations, `single.py` is what the papers r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from wmbench.types import IntArray
-from wmbench_dlm_kgw.config import DlmKgwConfig
-from wmbench_dlm_kgw.green import GreenMatrix, minhash_ranks
+from wmbench_dlm_kgw.booster import Booster
+from wmbench_dlm_kgw.green import minhash_ranks
 from wmbench_dlm_kgw.neighbourhood import Neighbourhood
 from wmbench_dlm_kgw.strength import boosts
 
@@ -65,18 +63,11 @@ class MinLaw:
         return by_rank[:, self._ranks]
 
 
-@dataclass(frozen=True)
-class SeveralContexts:
+class SeveralContexts(Booster):
     """Boosts for a kernel of any number of offsets."""
 
-    config: DlmKgwConfig
-    size: int
-    """V: ids the tokenizer knows. Logits beyond are never boosted."""
-    green: GreenMatrix
-
     def boosted(self, cells: Neighbourhood, logits: Tensor, temperature: float) -> Tensor:
-        """Logits [open, width] of the open cells, boosted, from those of the masked cells [masked, width]."""
-        opened = np.searchsorted(cells.masked, cells.open)
+        opened = cells.open_among_masked
         scaled = logits[:, : self.size].cpu().numpy().astype(np.float64) / temperature
         base = _softmax(scaled)
         boost = np.zeros_like(base)

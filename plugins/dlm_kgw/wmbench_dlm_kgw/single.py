@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from wmbench.types import IntArray
-from wmbench_dlm_kgw.config import DlmKgwConfig
-from wmbench_dlm_kgw.green import GreenMatrix, Ids, token_hashes
+from wmbench_dlm_kgw.booster import Booster
+from wmbench_dlm_kgw.green import Ids, token_hashes
 from wmbench_dlm_kgw.neighbourhood import Neighbourhood
 from wmbench_dlm_kgw.strength import boosts
 
@@ -74,18 +74,11 @@ def top_k(logits: Tensor, k: int) -> Tensor:
     return block_of.gather(1, best // _BLOCK) * _BLOCK + best % _BLOCK
 
 
-@dataclass(frozen=True)
-class SingleContext:
+class SingleContext(Booster):
     """Boosts for a kernel of one offset and pairs that are never worth less than 0."""
 
-    config: DlmKgwConfig
-    size: int
-    """V: ids the tokenizer knows. Logits beyond are never boosted."""
-    green: GreenMatrix
-
     def boosted(self, cells: Neighbourhood, logits: Tensor, temperature: float) -> Tensor:
-        """Logits [open, width] of the open cells, boosted, from those of the masked cells [masked, width]."""
-        opened = np.searchsorted(cells.masked, cells.open)
+        opened = cells.open_among_masked
         top = TopTokens.of(logits[:, : self.size], self.config.topk, temperature)
         law = top.law
         for _ in range(self.config.n_iter - 1):

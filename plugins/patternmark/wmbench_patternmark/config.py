@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from wmbench.prf import PrfConfig
+from wmbench.prf import Prf, PrfConfig
 
 _MOST_TAILS = 4096
 
@@ -28,7 +28,7 @@ class PatternMarkConfig(PrfConfig):
     max_tokens: int | None = Field(
         300, ge=1, description="Only so many tokens at the beginning of a text are examined; None: all of them."
     )
-    prf: Literal["hmac", "official"] = Field(
+    prf: Prf = Field(
         "hmac", description="hmac: the partition depends on the secret key; official: the published constant, no key."
     )
     p_value: Literal["empirical", "exact"] = Field(

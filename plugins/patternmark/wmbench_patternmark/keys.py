@@ -10,8 +10,8 @@ from itertools import accumulate
 import numpy as np
 import numpy.typing as npt
 
-from wmbench.errors import ConfigError
 from wmbench.keys import SecretKey
+from wmbench.prf import require_key
 from wmbench.types import IntArray, Sample
 from wmbench_patternmark.config import PatternMarkConfig
 
@@ -23,9 +23,7 @@ def token_colours(config: PatternMarkConfig, size: int, key: SecretKey | None) -
     """Colour [V] of every token."""
     if config.prf == "official":
         return _official_partition(size, config.colours)
-    if key is None:
-        raise ConfigError("patternmark needs a secret key", hint="make one with `wmbench key new`, or set prf=official")
-    return _keyed_partition(key, size, config.colours)
+    return _keyed_partition(require_key(key, "patternmark"), size, config.colours)
 
 
 @lru_cache(maxsize=4)

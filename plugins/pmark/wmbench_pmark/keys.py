@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from wmbench.errors import ConfigError
 from wmbench.keys import SecretKey
+from wmbench.prf import require_key
 from wmbench_pmark.config import PMarkConfig
 
 Floats = npt.NDArray[np.float64]
@@ -49,10 +50,9 @@ class PMarkKey:
             )
         if config.prf == "official":
             return cls(config, official_pivots(dimension, config.channels, config.pivot_seed), None)
-        if key is None:
-            raise ConfigError("pmark needs a key", hint="make one with `wmbench key new`, or set prf=official")
-        channel = np.arange(config.channels)
-        return cls(config, orthogonal(key.stream(*_SCHEME, "pivot").gaussians(0, channel, dimension).T), key)
+        key = require_key(key, "pmark")
+        normals = key.stream(*_SCHEME, "pivot").gaussians(0, np.arange(config.channels), dimension)
+        return cls(config, orthogonal(normals.T), key)
 
     def bits(self, units: int) -> Bits:
         """[units, b]"""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from wmbench.errors import ConfigError
 from wmbench.keys import SecretKey
+from wmbench.prf import require_key
 from wmbench.types import IntArray
 from wmbench_semstamp.config import SemStampConfig
 
@@ -59,9 +59,8 @@ class SemStampKey:
         if config.prf == "official":
             normals = official_normals(config.bits, dimension, config.lsh_seed)
             valid = official_valid(config.bins, config.valid_bins)
-        elif key is None:
-            raise ConfigError("semstamp needs a key", hint="make one with `wmbench key new`, or set prf=official")
         else:
+            key = require_key(key, "semstamp")
             normals = key.stream(*_SCHEME, "normal").gaussians(0, np.arange(config.bits), dimension)
             order = key.stream(*_SCHEME, "valid").permutation(np.arange(config.bins), 0, config.bins)
             valid = list(order[:, : config.valid_bins])

@@ -14,8 +14,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from wmbench.errors import ConfigError
 from wmbench.keys import SecretKey
+from wmbench.prf import require_key
 from wmbench.types import AnyArray, IntArray
 from wmbench_umr.config import UmrConfig
 
@@ -105,8 +105,4 @@ class OfficialBitmap(Bitmap):
 def make_bitmap(config: UmrConfig, key: SecretKey | None, size: int) -> Bitmap:
     if config.prf == "official":
         return OfficialBitmap(config.official_key, size, config.ratio, config.message)
-    if key is None:
-        raise ConfigError(
-            "UMR needs a key", hint="make one with `wmbench key new`, or set prf=official for the published constant"
-        )
-    return KeyedBitmap(key, size, config.ratio, config.message)
+    return KeyedBitmap(require_key(key, "umr"), size, config.ratio, config.message)

@@ -6,13 +6,13 @@ from typing import Literal
 
 from pydantic import Field
 
-from wmbench.prf import PrfConfig
+from wmbench.prf import Prf, PrfConfig
 
 
 class UmrConfig(PrfConfig):
     """The defaults are those of the DenMark paper's runs, except for the keyed bitmap."""
 
-    prf: Literal["hmac", "official"] = Field(
+    prf: Prf = Field(
         "hmac",
         description="Bitmap of token pairs. hmac: from the secret key. official: from `official_key`, as published.",
     )
