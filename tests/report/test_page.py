@@ -14,7 +14,7 @@ import pytest
 from tests.report.made_up import ATTACKS, BIDI, HOSTILE, SCHEMES, STRENGTHS
 from wmbench.report import page as page_module
 from wmbench.report import render
-from wmbench.report.document import Document, Passage, Piece
+from wmbench.report.document import Document, KeyRate, LikeLengthRate, Passage, Piece, WrongKeys
 from wmbench.report.evidence import shades, visible
 from wmbench.report.latex import escaped
 from wmbench.report.page import JudgedText, evidence_page, html_page
@@ -110,6 +110,26 @@ def test_false_positives_before_and_after_each_attack(html: str, document: Docum
     assert "<br>→ ".join(shown) in table
     spared = [run.model_copy(update={"families": run.families[:2]}) for run in document.runs]
     assert 'id="fpr"' not in html_page(document.model_copy(update={"runs": spared}))
+
+
+def test_the_controls_name_what_they_are_compared_with(document: Document) -> None:
+    """Both AUCs of clean texts under wrong keys, or why one of them is missing."""
+    run = document.measured[0]
+    everything = KeyRate(estimate=0.441, low=0.431, high=0.451)
+    alike = LikeLengthRate(estimate=0.497, low=0.487, high=0.507, percent=5, texts=59, unmatched=1, nulls=(90, 110))
+    none = LikeLengthRate(percent=5, texts=0, unmatched=60, nulls=(0, 0), why="too few are there")
+    shown = {}
+    for name, found in (("some", alike), ("none", none)):
+        wrong = WrongKeys(n=25, samples_auc=everything, clean_auc=everything, clean_auc_like_length=found)
+        runs = [run.model_copy(update={"wrong_keys": wrong})]
+        shown[name] = document.model_copy(update={"runs": runs})
+    page = re.sub(r"<[^>]+>", "", html_page(shown["some"]))
+    assert "of clean texts 0.441 [0.431, 0.451] (0.497 [0.487, 0.507] against null texts of like length, within 5%" in page
+    assert "59 texts, 1 left out" in page
+    assert "(like length: n/a, too few are there)" in html_page(shown["none"])
+    assert "| 0.50 / 0.44 |" in render(shown["some"], "md")
+    assert "| n/a / 0.44 |" in render(shown["none"], "md")
+    assert "| n/a |" in render(document, "md")
 
 
 def test_strength_curves(document: Document) -> None:

@@ -103,6 +103,24 @@ class KeyRate(Part):
     high: float | None = None
 
 
+class LikeLengthRate(Part):
+    """A mean over keys, every text compared with held-out null texts of like length only."""
+
+    estimate: float | None = None
+    """Null: too few null texts are of like length, see `why`."""
+    low: float | None = None
+    high: float | None = None
+    percent: float
+    """How far the lengths may differ, in percent of the text's."""
+    texts: int
+    """Texts that were compared."""
+    unmatched: int = 0
+    """Texts that were left out, since too few null texts are of their length."""
+    nulls: tuple[int, int]
+    """Fewest and most null texts that a text was compared with."""
+    why: str = ""
+
+
 class KeyFamily(Part):
     """False positives of one family, averaged over wrong keys."""
 
@@ -117,7 +135,11 @@ class WrongKeys(Part):
     why: str = ""
     """Why there are none."""
     samples_auc: KeyRate | None = None
+    """Marked texts against held-out null texts of all lengths."""
+    samples_auc_like_length: LikeLengthRate | None = None
     clean_auc: KeyRate | None = None
+    """Clean texts against held-out null texts of all lengths: texts that are longer than those differ from them."""
+    clean_auc_like_length: LikeLengthRate | None = None
     """The control that texts without a mark have an AUC of one half."""
     fpr: KeyRate | None = None
     """On the held-out null texts, at alpha."""
