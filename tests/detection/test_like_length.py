@@ -53,8 +53,8 @@ def test_the_key_is_the_resampling_unit() -> None:
 
 
 def test_length_alone_lowers_the_auc_of_a_scan() -> None:
-    """Unmarked texts that are all of 300 tokens, among unmarked texts of 150-300: their means over units scatter less, so
-    their largest view is smaller. No text has a common shift here, and without the bound p_scan <= 1 it is the same."""
+    """Unmarked texts of 300 tokens among unmarked texts of 150-300: their means over units scatter less, so their
+    largest view is smaller. No text has a common shift here, and without the bound p_scan <= 1 it is the same."""
     found = _simulated()
     assert found["all lengths"] < 0.47
     assert found["all lengths, no bound"] < 0.47

@@ -112,8 +112,9 @@ def test_false_positives_before_and_after_each_attack(html: str, document: Docum
     assert 'id="fpr"' not in html_page(document.model_copy(update={"runs": spared}))
 
 
-def test_the_controls_name_what_they_are_compared_with(document: Document) -> None:
+def test_the_controls_name_what_they_are_compared_with(document: Document, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both AUCs of clean texts under wrong keys, or why one of them is missing."""
+    monkeypatch.setattr(page_module, "has_chart_library", lambda: False)  # the charts are not looked at
     run = document.measured[0]
     everything = KeyRate(estimate=0.441, low=0.431, high=0.451)
     alike = LikeLengthRate(estimate=0.497, low=0.487, high=0.507, percent=5, texts=59, unmatched=1, nulls=(90, 110))
@@ -124,7 +125,7 @@ def test_the_controls_name_what_they_are_compared_with(document: Document) -> No
         runs = [run.model_copy(update={"wrong_keys": wrong})]
         shown[name] = document.model_copy(update={"runs": runs})
     page = re.sub(r"<[^>]+>", "", html_page(shown["some"]))
-    assert "of clean texts 0.441 [0.431, 0.451] (0.497 [0.487, 0.507] against null texts of like length, within 5%" in page
+    assert "of clean texts 0.441 [0.431, 0.451] (0.497 [0.487, 0.507] against null texts of like length" in page
     assert "59 texts, 1 left out" in page
     assert "(like length: n/a, too few are there)" in html_page(shown["none"])
     assert "| 0.50 / 0.44 |" in render(shown["some"], "md")
@@ -252,4 +253,4 @@ def test_markdown_has_every_rate_and_no_foreign_markup(document: Document) -> No
         for line in table.split("## Made by")[0].splitlines()
         if line.startswith("| ")
     }
-    assert width == {len(runs) + 2, 8}
+    assert width == {len(runs) + 2, 9}

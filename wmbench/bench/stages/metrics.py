@@ -135,8 +135,8 @@ def _families(run: Run, judged: dict[str, Judged], unresolved: Collection[str]) 
 
 def _wrong_keys(run: Run, unresolved: Collection[str]) -> dict[str, Any]:
     """AUC of marked and of clean texts against held-out ones, and false positives by family, averaged over wrong
-    keys. `clean_auc_like_length` is the control that a scheme without a mark has an AUC of one half; `clean_auc`, against
-    null texts of all lengths, may also differ from it by length."""
+    keys. `clean_auc_like_length` is the control that a scheme without a mark has an AUC of one half; `clean_auc` stands
+    against null texts of all lengths and may differ from one half by length alone."""
     keys = wrong_keys(run)
     if not keys:
         return {
