@@ -14,10 +14,12 @@ import pytest
 from tests.report.made_up import ATTACKS, BIDI, HOSTILE, SCHEMES, STRENGTHS
 from wmbench.report import page as page_module
 from wmbench.report import render
-from wmbench.report.document import Document, KeyRate, LikeLengthRate, Passage, Piece, WrongKeys
+from wmbench.report.document import Document, Passage, Piece
 from wmbench.report.evidence import shades, visible
 from wmbench.report.latex import escaped
 from wmbench.report.page import JudgedText, evidence_page, html_page
+from wmbench.report.rates import KeyRate, LikeLengthRate, WrongKeys
+from wmbench.types import Evidence
 
 pytest.importorskip("altair", reason="charts need the extra `report`")
 pytest.importorskip("vl_convert", reason="charts need the extra `report`")
@@ -192,6 +194,15 @@ def test_judged_texts_need_no_script() -> None:
     assert "&lt;script&gt;document.title" in page
     assert "watermark found in 1 of 1 text" in page
     assert "a&lt;b&gt;.txt" in page
+
+
+def test_a_piece_is_a_short_list_in_json(document: Document) -> None:
+    """There may be one for every token: names of fields and seventeen digits would be most of the file."""
+    assert Piece.of("word", Evidence(0, 1, 1 / 3, "unit 2")) == ("word", 0.3333, "unit 2")
+    assert Piece.of("word", None) == ("word", None, "")
+    passage = Passage(kind="marked", pieces=[Piece("a", 1.5, "unit 0"), Piece("b")])
+    assert passage.model_dump_json().endswith('"pieces":[["a",1.5,"unit 0"],["b",null,""]]}')
+    assert Passage.model_validate_json(passage.model_dump_json()) == passage
 
 
 def test_what_is_invisible_is_named() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from wmbench.report.document import UNATTACKED, Document, Rate, RunReport, WrongKeys
+from wmbench.report.document import UNATTACKED, Document, RunReport
 from wmbench.report.notes import null_label
+from wmbench.report.rates import Rate, WrongKeys
 
 _TARGET: Final = "0.01"
 _OUT_OF_REACH: Final = "n/a"
