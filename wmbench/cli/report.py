@@ -26,7 +26,11 @@ LARGE_PAGE = 30
 
 
 def _number_or_all(context: click.Context, option: click.Parameter, value: str) -> int:
-    return sys.maxsize if value == "all" else click.IntRange(0).convert(value, option, context)
+    if value == "all":
+        return sys.maxsize
+    if not value.isdecimal():
+        raise click.BadParameter(f"expected a number or `all`, not {value!r}", context, option)
+    return int(value)
 
 
 def text_options(command: Any) -> Any:
