@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.pipeline.helpers import prepared, run
+from tests.pipeline.helpers import PLUGIN, prepared, run
 from wmbench.bench.attack_files import attack_into
 from wmbench.bench.jsonl import JsonlFile
+from wmbench.cli import main
 from wmbench.errors import ConfigError, UnknownNameError
 from wmbench.observers import ProgressObserver, watched
 from wmbench.types import Attacked, AttackInput
@@ -38,6 +39,18 @@ def test_what_is_missing_shows_before_decoding(
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises((ConfigError, UnknownNameError), match=message):
         prepared(tmp_path / "runs", attacks=[{"name": attack, "params": settings}])
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_command_refuses_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    command = ["run", "--scheme", "none", "--backbone", "tiny", "--dataset", "toy", "--output", str(tmp_path / "runs")]
+    for attack, message in (("llm-rewrite", "no API key"), ("parrot", "no directory")):
+        settings = ["-A", "parrot.model=./nowhere"] if attack == "parrot" else []
+        assert main([*command, "--attack", attack, *settings, "--plugin", str(PLUGIN)]) == 2
+        assert message in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
 
 

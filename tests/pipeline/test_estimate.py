@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.pipeline.helpers import prepared
-from wmbench.bench import estimate
-from wmbench.bench.estimate import duration, estimates, total_minutes
+from wmbench.bench import attack_estimate, estimate
+from wmbench.bench.attack_estimate import attack_estimates
+from wmbench.bench.estimate import attack_sentence, duration, estimates, total_minutes
 
 
 def test_a_short_step_is_timed_and_runs_of_one_kind_only_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,9 +40,63 @@ def test_what_is_finished_takes_no_time(tmp_path: Path) -> None:
     from wmbench.bench.pipeline import execute
 
     runs = prepared(tmp_path, attacks=[])
-    assert "no time decoding" not in total_minutes(runs)
+    assert "no time decoding" not in total_minutes(runs)[0]
     execute(runs[0])
-    assert total_minutes(runs).startswith("about no time on this machine (no time decoding, no time features;")
+    assert total_minutes(runs) == [
+        "about no time on this machine (no time decoding, no time features; controls come on top)",
+        "attacks: nothing left to do",
+    ]
+
+
+def test_attacks_are_tried_counted_as_free_or_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    attacks = ["identity", "remask", "nonuniform-halves", "llm-rewrite"]
+    runs = prepared(tmp_path / "runs", schemes=["none", "green"], attacks=attacks, attacked_nulls=10)
+    tried, original = [], attack_estimate._text_cost
+    monkeypatch.setattr(
+        attack_estimate,
+        "_text_cost",
+        lambda run, attack, left: tried.append(attack.label) or original(run, attack, left),
+    )
+    clean, marked = attack_estimates(runs)
+    assert tried == ["remask", "nonuniform-halves"]  # once for both runs
+    assert clean.tried == marked.tried == ("remask", "nonuniform-halves")
+    assert (clean.free, clean.unknown) == (1, ("llm-rewrite",))
+    assert (clean.texts, marked.texts) == (2 * 4, 2 * (4 + 10))  # null texts once, by a run that has a detector
+    assert 0 < clean.minutes < marked.minutes
+    assert not clean.is_at_least
+    lines = total_minutes(runs)
+    assert "attacks; controls come on top" in lines[0]
+    assert lines[1].startswith("attacks: about ")
+    assert "not estimated: llm-rewrite (another model, or an endpoint)" in lines[1]
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_attack_that_takes_too_long_is_cut_off_and_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attack_estimate, "_SECONDS", 0.0)
+    monkeypatch.setattr(attack_estimate, "_LEAST_SECONDS", 0.0)
+    (found,) = attack_estimates(prepared(tmp_path, attacks=["remask"]))
+    assert found.is_at_least
+    assert attack_sentence(found).startswith("more than ")
+
+
+def test_another_model_is_not_loaded_for_an_estimate(tmp_path: Path) -> None:
+    unknown = []
+    for name in ("", "tiny-block"):
+        runs = prepared(tmp_path, attacks=[{"name": "remask", "params": {"backbone": name}}])
+        unknown.append(len(attack_estimates(runs)[0].unknown))
+    assert unknown == [0, 1]
+
+
+def test_attacked_texts_are_not_attacked_again(tmp_path: Path) -> None:
+    from wmbench.bench.pipeline import execute
+
+    (run,) = prepared(tmp_path, attacks=["remask"])
+    assert attack_estimates([run])[0].texts == 4
+    execute(run)
+    assert attack_estimates([run])[0].texts == 0
 
 
 def test_durations_are_said_in_their_unit() -> None:

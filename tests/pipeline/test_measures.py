@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from wmbench.bench.comparison import compare_runs, paired_detection
+from wmbench.bench.comparison import PairedNulls, compare_runs, paired_detection
 from wmbench.bench.cost import cost_per_token, seconds_per_token
 from wmbench.bench.measure import Judged, detection, tokens_to_detect
 from wmbench.detection import auc, bootstrap, bootstrap_roc, tpr_at_fpr
@@ -94,18 +94,21 @@ def test_pairs_cancel_what_is_hard_for_both() -> None:
     draw = np.random.default_rng(5)
     hard, nulls = draw.normal(4, 3, 60), draw.normal(0, 1, 200)
     first, second = verdicts(hard + 0.3), verdicts(hard)
-    found = paired_detection(first, second, verdicts(nulls, "n"), verdicts(nulls, "n"))
+    found = paired_detection(first, second, PairedNulls.of(verdicts(nulls, "n"), verdicts(nulls, "n")))
     assert found["n"] == 60
     assert found["auc"]["first"] - found["auc"]["second"] == pytest.approx(found["auc"]["estimate"])
     assert found["auc"]["low"] > 0  # better on every text, however much the texts differ
-    unpaired = paired_detection(first, second, verdicts(nulls, "n"), verdicts(nulls, "m"))
+    unpaired = paired_detection(first, second, PairedNulls.of(verdicts(nulls, "n"), verdicts(nulls, "m")))
     assert unpaired["auc"]["high"] - unpaired["auc"]["low"] > found["auc"]["high"] - found["auc"]["low"]
-    assert paired_detection(first, verdicts([], "p"), verdicts(nulls, "n"), verdicts(nulls, "n")) == {"n": 0}
+    paired = PairedNulls.of(verdicts(nulls, "n"), verdicts(nulls, "n"))
+    assert paired_detection(first, verdicts([], "p"), paired) == {"n": 0}
 
 
 def test_a_scheme_does_not_differ_from_itself() -> None:
     scores, nulls = np.linspace(0, 5, 40), np.linspace(-2, 2, 90)
-    found = paired_detection(verdicts(scores), verdicts(scores), verdicts(nulls, "n"), verdicts(nulls, "n"))
+    found = paired_detection(
+        verdicts(scores), verdicts(scores), PairedNulls.of(verdicts(nulls, "n"), verdicts(nulls, "n"))
+    )
     for rates in found["tpr"].values():
         for figure in rates.values():
             assert (figure["estimate"], figure["low"], figure["high"]) == (0, 0, 0)

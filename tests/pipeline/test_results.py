@@ -16,7 +16,7 @@ from tests.store.helpers import final_files
 from wmbench.bench.jsonl import JsonlFile
 from wmbench.bench.pipeline import execute
 from wmbench.bench.table import _controls, print_summary
-from wmbench.detection import Calibration
+from wmbench.detection import Calibration, LikeLength
 from wmbench.errors import CalibrationError, ConfigError, Interrupted
 
 TRUTH = {"prompts.jsonl", "samples.jsonl", "attacked/identity.jsonl", "run.json"}
@@ -217,6 +217,33 @@ def test_one_command_prints_the_controls(tmp_path: Path) -> None:
         assert re.search(rf"{texts} texts under 25 keys that marked nothing: AUC [^;]+, {null}", printed)
         assert [f"25 wrong keys: {texts}"] == [row[0] for row in _controls(shown) if row[0].endswith(f"keys: {texts}")]
     assert "identity changes nothing (n = 8)" in printed
+
+
+def test_controls_compare_texts_of_like_length(tmp_path: Path) -> None:
+    outcome = run_all(tmp_path, schemes=["none", "green"], attacks=[], samples=8, keys=3, heldout_texts=300)[-1]
+    shown = metrics(outcome)
+    wrong, folder = shown["wrong_keys"], Path(outcome.folder)
+    with np.load(folder / "controls.npz") as controls:
+        tokens, nulls = controls["clean.tokens"], controls["heldout-salad.tokens"]
+        scores, null_scores = controls["clean.score"], controls["heldout-salad.score"]
+    assert tokens.tolist() == np.load(folder / "features" / "clean.lengths.npy").tolist()
+    assert (len(nulls), nulls.min() < 0.7 * nulls.max()) == (300, True)
+    like = LikeLength.of(tokens, nulls)
+    found = wrong["clean_auc_like_length"]
+    assert found["per_key"] == [like.auc(*pair) for pair in zip(scores, null_scores, strict=True)]
+    assert found["per_key"] != wrong["clean_auc"]["per_key"]
+    assert (found["texts"], found["unmatched"], found["percent"]) == (like.matched, like.unmatched, 5)
+    assert wrong["samples_auc_like_length"]["texts"] > 0
+    printed = " ".join(table(shown).split())
+    assert f"AUC {found['estimate']:.3f}" in printed
+    assert f"against null texts of like length ({wrong['clean_auc']['estimate']:.3f} against all" in printed
+
+
+def test_too_few_texts_of_like_length_are_said(tmp_path: Path) -> None:
+    shown = metrics(run_all(tmp_path, schemes=["none", "green"], attacks=[], keys=2)[-1])  # 50 held-out texts
+    found = shown["wrong_keys"]["clean_auc_like_length"]
+    assert (found["estimate"], found["texts"], found["unmatched"]) == (None, 0, 4)
+    assert "against null texts of all lengths (too few are of like length)" in " ".join(table(shown).split())
 
 
 def test_a_control_that_fails_says_so(tmp_path: Path) -> None:

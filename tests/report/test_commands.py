@@ -76,6 +76,31 @@ def test_the_key_may_be_named_and_another_is_refused(
     assert reasons[3] == "no evidence was asked for"
 
 
+def test_all_texts_or_some_of_them(real_runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = {}
+    for number in ("0", "1", "all"):
+        assert main(["report", str(real_runs), "--json", "--texts", number, "--no-evidence", *OPTIONS]) == 0
+        printed = capsys.readouterr().out
+        assert printed.count("\n") == 1  # indentation would make the evidence several times as large
+        shown[number] = len(Document.model_validate_json(printed).measured[0].examples)
+    assert shown == {"0": 0, "1": 1, "all": 4}
+    assert main(["report", str(real_runs), "--texts", "many", *OPTIONS]) == 2
+    assert "--texts" in capsys.readouterr().err
+    assert (
+        main(["report", str(real_runs), "--texts", "3", "--out", str(tmp_path / "out"), "--no-evidence", *OPTIONS]) == 0
+    )
+    assert "the first 3 of 4 prompts" in (tmp_path / "out" / "report.html").read_text()
+
+
+def test_a_large_page_is_announced(
+    real_runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for limit, is_large in ((30, False), (0.001, True)):
+        monkeypatch.setattr("wmbench.cli.report.LARGE_PAGE", limit)
+        assert main(["report", str(real_runs), "--out", str(tmp_path / "out"), "--no-evidence", *OPTIONS]) == 0
+        assert ("--texts N shows fewer" in capsys.readouterr().err) == is_large
+
+
 def test_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "--schema"]) == 0
     assert json.loads(capsys.readouterr().out)["title"] == "wmbench report"

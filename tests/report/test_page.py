@@ -18,6 +18,8 @@ from wmbench.report.document import Document, Passage, Piece
 from wmbench.report.evidence import shades, visible
 from wmbench.report.latex import escaped
 from wmbench.report.page import JudgedText, evidence_page, html_page
+from wmbench.report.rates import KeyRate, LikeLengthRate, WrongKeys
+from wmbench.types import Evidence
 
 pytest.importorskip("altair", reason="charts need the extra `report`")
 pytest.importorskip("vl_convert", reason="charts need the extra `report`")
@@ -112,6 +114,27 @@ def test_false_positives_before_and_after_each_attack(html: str, document: Docum
     assert 'id="fpr"' not in html_page(document.model_copy(update={"runs": spared}))
 
 
+def test_the_controls_name_what_they_are_compared_with(document: Document, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both AUCs of clean texts under wrong keys, or why one of them is missing."""
+    monkeypatch.setattr(page_module, "has_chart_library", lambda: False)  # the charts are not looked at
+    run = document.measured[0]
+    everything = KeyRate(estimate=0.441, low=0.431, high=0.451)
+    alike = LikeLengthRate(estimate=0.497, low=0.487, high=0.507, percent=5, texts=59, unmatched=1, nulls=(90, 110))
+    none = LikeLengthRate(percent=5, texts=0, unmatched=60, nulls=(0, 0), why="too few are there")
+    shown = {}
+    for name, found in (("some", alike), ("none", none)):
+        wrong = WrongKeys(n=25, samples_auc=everything, clean_auc=everything, clean_auc_like_length=found)
+        runs = [run.model_copy(update={"wrong_keys": wrong})]
+        shown[name] = document.model_copy(update={"runs": runs})
+    page = re.sub(r"<[^>]+>", "", html_page(shown["some"]))
+    assert "of clean texts 0.441 [0.431, 0.451] (0.497 [0.487, 0.507] against null texts of like length" in page
+    assert "59 texts, 1 left out" in page
+    assert "(like length: n/a, too few are there)" in html_page(shown["none"])
+    assert "| 0.50 / 0.44 |" in render(shown["some"], "md")
+    assert "| n/a / 0.44 |" in render(shown["none"], "md")
+    assert "| n/a |" in render(document, "md")
+
+
 def test_strength_curves(document: Document) -> None:
     from wmbench.report.charts import charts
 
@@ -173,6 +196,15 @@ def test_judged_texts_need_no_script() -> None:
     assert "a&lt;b&gt;.txt" in page
 
 
+def test_a_piece_is_a_short_list_in_json(document: Document) -> None:
+    """There may be one for every token: names of fields and seventeen digits would be most of the file."""
+    assert Piece.of("word", Evidence(0, 1, 1 / 3, "unit 2")) == ("word", 0.3333, "unit 2")
+    assert Piece.of("word", None) == ("word", None, "")
+    passage = Passage(kind="marked", pieces=[Piece("a", 1.5, "unit 0"), Piece("b")])
+    assert passage.model_dump_json().endswith('"pieces":[["a",1.5,"unit 0"],["b",null,""]]}')
+    assert Passage.model_validate_json(passage.model_dump_json()) == passage
+
+
 def test_what_is_invisible_is_named() -> None:
     assert visible("a\n\tb\u202ec\x00\u200b\ud800") == "a\n\tb⟨U+202E⟩c⟨U+0000⟩⟨U+200B⟩⟨U+D800⟩"
     family = "\N{MAN}\u200d\N{WOMAN}"
@@ -232,4 +264,4 @@ def test_markdown_has_every_rate_and_no_foreign_markup(document: Document) -> No
         for line in table.split("## Made by")[0].splitlines()
         if line.startswith("| ")
     }
-    assert width == {len(runs) + 2, 8}
+    assert width == {len(runs) + 2, 9}

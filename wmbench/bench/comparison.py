@@ -9,9 +9,9 @@ cancels out. Runs that were calibrated on different null texts are refused unles
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,14 +22,17 @@ from wmbench.bench.draws import prompt_id
 from wmbench.bench.jsonl import JsonlFile
 from wmbench.bench.measure import FPR_TARGETS, interval, target_name
 from wmbench.bench.textset import SAMPLES, attacked_name
-from wmbench.detection import auc, bootstrap, tpr_at_fpr
+from wmbench.detection import auc, tpr_at_fpr
+from wmbench.detection.intervals import percentile_interval
+from wmbench.detection.paired import ResampledNegatives, drawn_counts, shares
 from wmbench.errors import ConfigError, IntegrityError
 
 Floats = npt.NDArray[np.float64]
-Metric = Callable[[Floats, Floats], float]
 Judged = Mapping[str, tuple[float, float]]
 """(p, ranking score) by text."""
-_SEED: Final = 0
+_NULL_SEED: Final = 0
+_PROMPT_SEED: Final = 1
+"""Apart, so that an attack that failed on some prompts meets the same null texts."""
 _RESAMPLES: Final = 1000
 UNATTACKED: Final = "unattacked"
 
@@ -96,70 +99,82 @@ def compare_runs(first: Path, second: Path, *, any_nulls: bool = False) -> dict[
     attacks = [attack for attack in a.attacks if attack in b.attacks]
     if not attacks:
         raise ConfigError("the two runs share no attack with texts", hint="run both with the same --attack")
+    nulls_a, nulls_b = a.verdicts(a.nulls), b.verdicts(b.nulls)
+    if not same_nulls:  # equal ids need not be equal texts
+        nulls_b = {f"second {identity}": verdict for identity, verdict in nulls_b.items()}
+    nulls = PairedNulls.of(nulls_a, nulls_b)
     return {
         "first": _names(a),
         "second": _names(b),
         "same_nulls": same_nulls,
         "flags": flags,
-        "cells": [_cell(a, b, attack, same_nulls) for attack in attacks],
+        "cells": [_cell(a, b, attack, nulls) for attack in attacks],
         "only_first": [attack for attack in a.attacks if attack not in attacks],
         "only_second": [attack for attack in b.attacks if attack not in attacks],
     }
 
 
-def paired_detection(first: Judged, second: Judged, first_nulls: Judged, second_nulls: Judged) -> dict[str, Any]:
-    """Differences of AUC and of TPR at every target under both protocols, on the texts that both have. Null texts
-    that both have are paired, too; when they share none, each set is resampled by itself."""
-    shared, nulls = _shared(first, second), _shared(first_nulls, second_nulls)
+@dataclass(frozen=True, eq=False)
+class PairedNulls:
+    """The null texts of two runs, resampled once for all attacks. Texts that both have are drawn together; when they
+    share none, each side is drawn by itself."""
+
+    scores: tuple[Floats, Floats]
+    resampled: tuple[ResampledNegatives, ResampledNegatives]
+    units: tuple[int, ...]
+    """Texts that are drawn: pairs, or those of each side."""
+
+    @classmethod
+    def of(cls, first: Judged, second: Judged) -> PairedNulls:
+        shared = _shared(first, second)
+        scores = _columns(first, shared or list(first))[1], _columns(second, shared or list(second))[1]
+        generator = np.random.Generator(np.random.Philox(_NULL_SEED))
+        drawn = [drawn_counts(len(side), _RESAMPLES, generator) for side in scores[: 1 if shared else 2]]
+        resampled = ResampledNegatives.of(scores[0], drawn[0]), ResampledNegatives.of(scores[1], drawn[-1])
+        return cls(scores, resampled, tuple(len(side) for side in scores[: len(drawn)]))
+
+
+def paired_detection(first: Judged, second: Judged, nulls: PairedNulls) -> dict[str, Any]:
+    """Differences of AUC and of TPR at every target under both protocols, on the texts that both have."""
+    shared = _shared(first, second)
     if not shared:
         return {"n": 0}
-    (p_a, s_a), (p_b, s_b) = _columns(first, shared), _columns(second, shared)
-    null_a, null_b = (_columns(side, nulls or list(side))[1] for side in (first_nulls, second_nulls))
-    negatives = [np.stack([null_a, null_b], axis=1)] if nulls else [null_a, null_b]
-    marked, p_values = np.stack([s_a, s_b], axis=1), np.stack([p_a, p_b], axis=1)
-
-    def of_scores(metric: Metric) -> dict[str, Any]:
-        def sides(pos: Floats, *neg: Floats) -> tuple[float, float]:
-            columns = (neg[0][:, 0], neg[0][:, 1]) if nulls else neg
-            return metric(pos[:, 0], columns[0]), metric(pos[:, 1], columns[1])
-
-        return _difference(sides, marked, *negatives)
-
+    columns = _columns(first, shared), _columns(second, shared)
+    p_values, scores = [p for p, _ in columns], [score for _, score in columns]
+    drawn = drawn_counts(len(shared), _RESAMPLES, np.random.Generator(np.random.Philox(_PROMPT_SEED)))
+    units = len(shared), *nulls.units
+    pairs, resampled = list(zip(scores, nulls.scores, strict=True)), list(zip(scores, nulls.resampled, strict=True))
     tpr = {
         target_name(target): {
-            "threshold": of_scores(partial(tpr_at_fpr, fpr=target)),
-            "split": _difference(partial(_shares_below, target), p_values),
+            "threshold": _difference(
+                [tpr_at_fpr(pos, neg, target) for pos, neg in pairs],
+                [neg.tpr(pos, drawn, target) for pos, neg in resampled],
+                units,
+            ),
+            "split": _difference(
+                [float(np.mean(p <= target)) for p in p_values],
+                [shares(p <= target, drawn) for p in p_values],
+                units[:1],
+            ),
         }
         for target in FPR_TARGETS
     }
-    return {"n": len(shared), "n_nulls": [len(null_a), len(null_b)], "auc": of_scores(auc), "tpr": tpr}
+    area = _difference([auc(*pair) for pair in pairs], [neg.auc(pos, drawn) for pos, neg in resampled], units)
+    return {"n": len(shared), "n_nulls": [len(side) for side in nulls.scores], "auc": area, "tpr": tpr}
 
 
-def _difference(sides: Callable[..., tuple[float, float]], *samples: Floats) -> dict[str, Any]:
-    """Both sides and their difference with an interval; `sides` is called with resampled samples."""
-
-    def difference(*drawn: Floats) -> float:
-        first, second = sides(*drawn)
-        return first - second
-
-    first, second = sides(*samples)
-    found = bootstrap(difference, *samples, seed=_SEED, resamples=_RESAMPLES)
+def _difference(sides: Sequence[float], resampled: Sequence[Floats], units: tuple[int, ...]) -> dict[str, Any]:
+    """Both sides and their difference with an interval."""
+    first, second = sides
+    found = percentile_interval(first - second, resampled[0] - resampled[1], units)
     return {**interval(found), "first": first, "second": second}
 
 
-def _shares_below(target: float, p_values: Floats) -> tuple[float, float]:
-    shares = np.mean(p_values <= target, axis=0)
-    return float(shares[0]), float(shares[1])
-
-
-def _cell(a: MeasuredRun, b: MeasuredRun, attack: str, same_nulls: bool) -> dict[str, Any]:
+def _cell(a: MeasuredRun, b: MeasuredRun, attack: str, nulls: PairedNulls) -> dict[str, Any]:
     name = SAMPLES if attack == UNATTACKED else attacked_name(attack)
-    nulls_a, nulls_b = a.verdicts(a.nulls), b.verdicts(b.nulls)
-    if not same_nulls:  # equal ids need not be equal texts
-        nulls_b = {f"second {identity}": verdict for identity, verdict in nulls_b.items()}
     first, second = a.verdicts(name), b.verdicts(name)
     same_prompt = {i for i in first if a.prompts.get(i) == b.prompts.get(i)}  # equal ids need not be equal prompts
-    found = paired_detection({i: v for i, v in first.items() if i in same_prompt}, second, nulls_a, nulls_b)
+    found = paired_detection({i: v for i, v in first.items() if i in same_prompt}, second, nulls)
     for target in {*a.metrics["unresolved"], *b.metrics["unresolved"]} & set(found.get("tpr", {})):
         found["tpr"][target] = {"threshold": None, "split": None}  # a difference of zeros would say nothing
     return {"attack": attack, **found}

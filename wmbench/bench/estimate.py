@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
+from wmbench.bench.attack_estimate import AttackEstimate, attack_estimates, summed
+from wmbench.bench.deadline import Deadline, TimeIsUp
 from wmbench.bench.resolved import spec_hash
 from wmbench.bench.stages.base import Run
 from wmbench.bench.stages.lengths import lengths_of
@@ -37,7 +39,7 @@ Basis = Literal["timed", "counted"]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Of decoding alone: attacks, null texts and metrics come on top."""
+    """Of decoding alone."""
 
     samples: int
     steps_per_sample: int
@@ -79,15 +81,32 @@ def estimates(runs: Sequence[Run]) -> list[Estimate]:
     return [_extrapolated(run, known[kind]) for kind, run in zip(kinds, runs, strict=True)]
 
 
-def total_minutes(runs: Sequence[Run], workers: int = 1) -> str:
-    """A sentence on how long all runs will take: what is left to decode, and the features of all texts."""
+def total_minutes(runs: Sequence[Run], workers: int = 1) -> list[str]:
+    """Lines on how long all runs will take: what is left to decode and to attack, and the features of all texts."""
     unfinished = {run: left for run in runs if (left := run.wanted - len(run.store.samples.read())) > 0}
     costs = estimates(list(unfinished))
     shares = zip(costs, unfinished.values(), strict=True)
     decoding = sum(cost.minutes / cost.samples * left for cost, left in shares) / workers
     features = _feature_minutes(runs)
-    parts = f"{duration(decoding)} decoding, {duration(features)} features; attacks and controls come on top"
-    return f"about {duration(decoding + features)} on this machine ({parts})"
+    attacks = summed(attack_estimates(runs))
+    parts = [f"{duration(decoding)} decoding", f"{duration(features)} features"]
+    parts += [f"{duration(attacks.minutes)} attacks"] if attacks.tried else []
+    total = f"about {duration(decoding + features + attacks.minutes)} on this machine"
+    return [f"{total} ({', '.join(parts)}; controls come on top)", f"attacks: {attack_sentence(attacks)}"]
+
+
+def attack_sentence(found: AttackEstimate) -> str:
+    """What is in the estimate of attacks, and what is not."""
+    parts = []
+    if found.tried:
+        about = "more than" if found.is_at_least else "about"
+        how = "cut off after some seconds" if found.is_at_least else "tried on a few texts, upper bound with workers"
+        parts.append(f"{about} {duration(found.minutes)} for {', '.join(found.tried)} ({how})")
+    if found.free:
+        parts.append(f"{found.free} local, next to no time")
+    if found.unknown:
+        parts.append(f"not estimated: {', '.join(found.unknown)} (another model, or an endpoint)")
+    return "; ".join(parts) or "nothing left to do"
 
 
 def duration(minutes: float) -> str:
@@ -150,29 +169,6 @@ def _extrapolated(run: Run, cost: _AnswerCost) -> Estimate:
     return Estimate(samples, steps, cost.forwards * samples, cost.seconds * samples / 60, cost.basis)
 
 
-class _TimeIsUp(BaseException):
-    """Not an Exception: those that pass through a hook are taken for the plugin's own."""
-
-
-class _Deadline:
-    """A backbone that refuses further forwards when the time is up; the first one always gets through."""
-
-    def __init__(self, backbone: Backbone, seconds: float) -> None:
-        self._backbone = backbone
-        self._seconds = seconds
-        self._begun: float | None = None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._backbone, name)
-
-    def hidden(self, windows: Any) -> Any:
-        if self._begun is None:
-            self._begun = time.perf_counter()
-        elif time.perf_counter() - self._begun > self._seconds:
-            raise _TimeIsUp
-        return self._backbone.hidden(windows)
-
-
 @dataclass(slots=True)
 class _Progress:
     """As far as whole steps have come; a step that was cut off is not in it."""
@@ -192,7 +188,7 @@ def _answer_cost(run: Run, seconds: float) -> _AnswerCost:
     scheme = run.builder.scheme(plan, run.backbone.codec, run.key)
     hooks = RunHooks(scheme, plan.scheme.entry.plugin, codec=run.backbone.codec)
     hooks.require("decode_step", "generate")
-    engine = make_engine(cast("Backbone", _Deadline(run.backbone, seconds)), decoding)
+    engine = make_engine(cast("Backbone", Deadline(run.backbone, seconds)), decoding)
     batch = run.samples[: plan.config.batch_size]
     done, begun = _Progress(), time.perf_counter()
 
@@ -203,11 +199,11 @@ def _answer_cost(run: Run, seconds: float) -> _AnswerCost:
         if done.steps:  # a step is over when the next one begins: its tokens are on the canvas then
             note(_answered(step.rows, done.steps, decoding))
         if done.steps == _STEPS:
-            raise _TimeIsUp
+            raise TimeIsUp
         done.steps += 1
         return hooks.decode_step(step)
 
-    with suppress(_TimeIsUp):
+    with suppress(TimeIsUp):
         list(decode(batch, engine, decoding, measured, hooks.begin, seed=plan.config.seed, batch_size=len(batch)))
         note(len(batch))  # a batch that needs fewer steps than are measured
     if done.answers:

@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from wmbench.detection import Interval, bootstrap, bootstrap_roc, clopper_pearson, operating_point
+from wmbench.detection import Interval, LikeLength, auc, bootstrap, bootstrap_roc, clopper_pearson, operating_point
+from wmbench.detection.like_length import FEWEST, PERCENT
 
 Floats = npt.NDArray[np.float64]
 FPR_TARGETS: Final = (0.005, 0.01, 0.05)
@@ -100,6 +101,25 @@ def over_keys(values: Sequence[float]) -> dict[str, Any]:
     if len(values) == 1:
         found.update(low=None, high=None, method="one key: no interval")
     return {**found, "per_key": list(values), "unit": "key"}
+
+
+def auc_over_keys(positives: Floats, negatives: Floats) -> dict[str, Any]:
+    """Of scores [keys, texts]."""
+    return over_keys([auc(*scores) for scores in zip(positives, negatives, strict=True)])
+
+
+def like_length_auc_over_keys(
+    positives: Floats, negatives: Floats, pos_tokens: npt.ArrayLike, neg_tokens: npt.ArrayLike
+) -> dict[str, Any]:
+    """The same with every text compared with null texts of like length only. `estimate` is None when there are too
+    few of them, and `why` says so."""
+    like = LikeLength.of(pos_tokens, neg_tokens)
+    pairing = {"percent": PERCENT, "texts": like.matched, "unmatched": like.unmatched, "nulls": list(like.negatives)}
+    if not like.matched:
+        why = f"no text has {FEWEST} held-out null texts within {PERCENT}% of its length"
+        return {"estimate": None, "low": None, "high": None, "why": why, **pairing}
+    found = over_keys([like.auc(*scores) for scores in zip(positives, negatives, strict=True)])
+    return {**found, "why": "", **pairing}
 
 
 def false_positives_over_keys(p: Floats, unresolved: Collection[str] = ()) -> dict[str, Any]:

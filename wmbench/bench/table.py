@@ -104,15 +104,26 @@ def _control_findings(metrics: Metrics) -> Iterable[str]:
     """What must be null, and whether it is. One key says nothing: it moves all clean texts alike."""
     wrong, identity = metrics["wrong_keys"], metrics.get("identity")
     under = f"texts under {wrong['n']} keys that marked nothing: AUC"
-    if wrong["n"] > 1 and (clean := wrong.get("clean_auc")):
+    if wrong["n"] > 1 and "clean_auc" in wrong:
+        clean, against = _like_length(wrong, "clean")
         is_null = abs(clean["estimate"] - 0.5) <= NULL_AUC_BAND
-        yield f"clean {under} {_rate(clean, 3)}, {'' if is_null else 'NOT '}within 0.5 +- {NULL_AUC_BAND:g}"
-    if wrong["n"] > 1 and (marked := wrong.get("samples_auc")):
+        yield f"clean {under} {_rate(clean, 3)}{against}, {'' if is_null else 'NOT '}within 0.5 +- {NULL_AUC_BAND:g}"
+    if wrong["n"] > 1 and "samples_auc" in wrong:
+        marked, against = _like_length(wrong, "samples")
         is_null = marked["low"] <= 0.5 <= marked["high"]
-        yield f"marked {under} {_rate(marked, 3)}, its interval {'holds' if is_null else 'does NOT hold'} 0.5"
+        yield f"marked {under} {_rate(marked, 3)}{against}, its interval {'holds' if is_null else 'does NOT hold'} 0.5"
     if identity:
         changed = identity["n"] - identity["unchanged"]
         yield f"identity {'changes nothing' if not changed else f'CHANGED {changed} texts'} (n = {identity['n']})"
+
+
+def _like_length(wrong: Metrics, name: str) -> tuple[Metrics, str]:
+    """The AUC that decides, and what it stands against: null texts of like length, or all where those are too few."""
+    everything, alike = wrong[f"{name}_auc"], wrong.get(f"{name}_auc_like_length")
+    if alike is None or alike["estimate"] is None:
+        return everything, " against null texts of all lengths (too few are of like length)" if alike else ""
+    left_out = f", {alike['unmatched']} texts left out" if alike["unmatched"] else ""
+    return alike, f" against null texts of like length ({everything['estimate']:.3f} against all{left_out})"
 
 
 def _price(metrics: Metrics) -> str:

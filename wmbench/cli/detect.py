@@ -161,7 +161,7 @@ def _judged(item: InputText, verdict: Verdict, detector: Detector, warnings: lis
 
     ids = detector.codec.encode(detector.as_scored(item.text))
     parts = spans(ids, verdict.evidence, detector.codec)
-    pieces = [Piece(text=text, weight=e.weight, label=e.label) if e else Piece(text=text) for text, e in parts]
+    pieces = [Piece.of(text, evidence) for text, evidence in parts]
     return JudgedText(
         name=item.name,
         p=verdict.p_value,

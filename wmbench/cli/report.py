@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,19 @@ if TYPE_CHECKING:
 
 REPORT = "report"
 """The folder beside the runs that holds their report."""
+TEXTS = 6
+
+
+LARGE_PAGE = 30
+"""Megabytes from which on a page is called large."""
+
+
+def _number_or_all(context: click.Context, option: click.Parameter, value: str) -> int:
+    if value == "all":
+        return sys.maxsize
+    if not value.isdecimal():
+        raise click.BadParameter(f"expected a number or `all`, not {value!r}", context, option)
+    return int(value)
 
 
 def text_options(command: Any) -> Any:
@@ -24,7 +38,14 @@ def text_options(command: Any) -> Any:
     for option in (
         click.option("--key", metavar="SOURCE", help="The runs' key, env:VARIABLE or file:PATH; shows the evidence."),
         click.option("--evidence/--no-evidence", default=True, show_default=True, help="Highlight what the key finds."),
-        click.option("--texts", type=click.IntRange(0), default=6, show_default=True, help="Prompts shown per run."),
+        click.option(
+            "--texts",
+            metavar="N|all",
+            default=str(TEXTS),
+            show_default=True,
+            callback=_number_or_all,
+            help="Prompts of each run whose texts are shown.",
+        ),
     ):
         command = option(command)
     return command
@@ -73,7 +94,7 @@ def report(
     write(document, Path(out) if out else default_folder(folders))
 
 
-def gathered(folders: Iterable[str | Path], host: Host | None, texts: int = 6, key: str | None = None) -> Document:
+def gathered(folders: Iterable[str | Path], host: Host | None, texts: int = TEXTS, key: str | None = None) -> Document:
     from wmbench.report.gather import gather
 
     return gather(folders, texts=texts, host=host, key=key)
@@ -85,6 +106,9 @@ def write(document: Document, folder: Path) -> None:
     for warning in document.warnings:
         note(f"warning: {warning}")
     page, *others = write_report(document, folder)
+    megabytes = page.stat().st_size / 1e6
+    if megabytes > LARGE_PAGE:
+        note(f"warning: the page has {megabytes:.0f} MB and opens slowly; --texts N shows fewer prompts of each run")
     click.echo(f"report: {page} (and {', '.join(path.name for path in others)})")
 
 

@@ -15,6 +15,7 @@ from wmbench.cli.report import print_results, report_after_run
 from wmbench.errors import WmbenchError
 
 if TYPE_CHECKING:
+    from wmbench.bench.attack_estimate import AttackEstimate
     from wmbench.bench.estimate import Estimate
     from wmbench.bench.pipeline import Outcome
     from wmbench.bench.plan import RunPlan
@@ -49,6 +50,7 @@ def run(invocation: Invocation, /, trace: bool, dry_run: bool, as_json: bool, **
         return 0
 
     # Only now, with every name and setting checked, is torch imported.
+    from wmbench.bench.attack_estimate import attack_estimates
     from wmbench.bench.build import Builder
     from wmbench.bench.estimate import estimates, total_minutes
     from wmbench.bench.pipeline import execute_all, prepare_all
@@ -63,10 +65,13 @@ def run(invocation: Invocation, /, trace: bool, dry_run: bool, as_json: bool, **
         # All of them before the first is executed: a missing key or prompt file must not show up after an hour.
         runs = prepare_all(plans, builder, progress=ProgressObserver(), trace=trace, note=note, executor=pool)
         if dry_run:
-            _print_plans(runs, estimates(runs), as_json)
+            _print_plans(runs, estimates(runs), attack_estimates(runs), as_json)
             return 0
         if options["preset"] in LONG_PRESETS:
-            note(f"{len(runs)} runs, {len(_cells(plans))} cells: {total_minutes(runs, config.workers)}")
+            total, *details = total_minutes(runs, config.workers)
+            note(f"{len(runs)} runs, {len(_cells(plans))} cells: {total}")
+            for line in details:
+                note(f"  {line}")
         ends: dict[Run, Outcome | WmbenchError] = {}
         for prepared, end in execute_all(runs):
             ends[prepared] = end
@@ -110,21 +115,28 @@ def _print_cells(plans: Sequence[RunPlan], as_json: bool) -> None:
     click.echo(f"{len(plans)} runs, {len(cells)} cells; for the cost of one model add --backbone <name>")
 
 
-def _print_plans(runs: Sequence[Run], costs: Sequence[Estimate], as_json: bool) -> None:
+def _print_plans(
+    runs: Sequence[Run], costs: Sequence[Estimate], attacks: Sequence[AttackEstimate], as_json: bool
+) -> None:
     if as_json:
-        print_json({"runs": [_plan_fields(*pair) for pair in zip(runs, costs, strict=True)]})
+        print_json({"runs": [_plan_fields(*fields) for fields in zip(runs, costs, attacks, strict=True)]})
         return
-    from wmbench.bench.estimate import duration
+    from wmbench.bench.attack_estimate import summed
+    from wmbench.bench.estimate import attack_sentence, duration
 
-    for prepared, cost in zip(runs, costs, strict=True):
-        print_plan(prepared.plan, ("folder", str(prepared.store.folder)), ("cost", str(cost)))
+    for prepared, cost, attacked in zip(runs, costs, attacks, strict=True):
+        extra = [("folder", str(prepared.store.folder)), ("cost", str(cost))]
+        extra += [("cost of attacks", attack_sentence(attacked))] if prepared.plan.attacks else []
+        print_plan(prepared.plan, *extra)
     if len(runs) > 1:
         total = duration(sum(cost.minutes for cost in costs))
-        click.echo(f"{len(runs)} runs: estimated {total} of decoding here; attacks and null texts come on top")
+        click.echo(f"{len(runs)} runs: estimated {total} of decoding here; null texts and metrics come on top")
+        click.echo(f"attacks of all runs: {attack_sentence(summed(attacks))}")
 
 
-def _plan_fields(prepared: Run, cost: Estimate) -> dict[str, Any]:
-    return {**prepared.plan.describe(), "folder": str(prepared.store.folder), "estimate": cost.as_dict()}
+def _plan_fields(prepared: Run, cost: Estimate, attacks: AttackEstimate) -> dict[str, Any]:
+    estimate = {**cost.as_dict(), "attacks": attacks.as_dict()}
+    return {**prepared.plan.describe(), "folder": str(prepared.store.folder), "estimate": estimate}
 
 
 def _print_outcome(outcome: Outcome) -> None:

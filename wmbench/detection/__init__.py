@@ -2,12 +2,14 @@
 
 from wmbench.detection.calibration import Calibration, Scan, needed_nulls
 from wmbench.detection.intervals import Interval, bootstrap, bootstrap_difference, clopper_pearson
+from wmbench.detection.like_length import LikeLength
 from wmbench.detection.metrics import OperatingPoint, Roc, auc, operating_point, roc, split_rule, tpr_at_fpr
 from wmbench.detection.resampling import RocIntervals, bootstrap_roc
 
 __all__ = [
     "Calibration",
     "Interval",
+    "LikeLength",
     "OperatingPoint",
     "Roc",
     "RocIntervals",

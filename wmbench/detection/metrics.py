@@ -84,6 +84,12 @@ def auc(pos: npt.ArrayLike, neg: npt.ArrayLike) -> float:
     return int((below + not_above).sum()) / (2 * len(positives) * len(negatives))
 
 
+def tolerated(negatives: int, fpr: float) -> int:
+    """How many of so many negatives may be detected. Compares measured rates, as the paper's rule is worded:
+    floor(0.29 * 100) would be 28."""
+    return int(np.searchsorted(np.arange(negatives + 1) / negatives, fpr, side="right") - 1)
+
+
 def _threshold(negatives: Floats, fpr: float, rule: Literal["threshold", "order_statistic"]) -> float:
     """`negatives` ascending; texts strictly above the result are detected."""
     _check_rate(fpr)
@@ -91,8 +97,7 @@ def _threshold(negatives: Floats, fpr: float, rule: Literal["threshold", "order_
     if rule == "order_statistic":
         not_detected = math.ceil((1.0 - fpr) * n)
     elif rule == "threshold":
-        # Compares measured rates, as the rule is worded: floor(0.29 * 100) would be 28.
-        not_detected = n - int(np.searchsorted(np.arange(n + 1) / n, fpr, side="right") - 1)
+        not_detected = n - tolerated(n, fpr)
     else:
         raise CalibrationError(f"unknown TPR rule {rule!r}", hint="threshold, order_statistic or interpolated")
     return float(negatives[not_detected - 1]) if not_detected else -math.inf

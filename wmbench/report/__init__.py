@@ -20,8 +20,9 @@ def render(document: Document, form: str) -> str:
     from wmbench.report.tables import csv_table
 
     if form == "json":
-        # In ASCII: the texts of models may hold lone surrogates, which UTF-8 cannot.
-        return json.dumps(document.model_dump(mode="json"), indent=2) + "\n"
+        # In ASCII: the texts of models may hold lone surrogates, which UTF-8 cannot. On one line: indentation would
+        # make the evidence several times as large.
+        return json.dumps(document.model_dump(mode="json"), separators=(",", ":")) + "\n"
     write = {"html": html_page, "csv": csv_table, "tex": latex_tables, "md": markdown_tables}[form]
     return write(document)
 

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import altair as alt
 
-from wmbench.report.document import Document, Rate, RunReport
+from wmbench.report.document import Document, RunReport
 from wmbench.report.palette import PALETTE
+from wmbench.report.rates import Rate
 
 SHARE: Final = alt.Scale(domain=[0, 1])
 Rows = list[dict[str, Any]]

@@ -23,7 +23,8 @@ from wmbench.report.chart_parts import (
     where,
 )
 from wmbench.report.curves import HIGHEST_FPR
-from wmbench.report.document import TARGETS, UNATTACKED, UNHARMED, Cell, Document, Rate
+from wmbench.report.document import TARGETS, UNATTACKED, UNHARMED, Cell, Document
+from wmbench.report.rates import Rate
 
 QUALITY: Final = "delta_log_perplexity"
 _COUNTS: Final = ("forward_tokens", "forward_rows", "head_rows", "steps")

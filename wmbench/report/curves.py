@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wmbench.detection import clopper_pearson, roc
-from wmbench.report.document import LengthBin, Rate
+from wmbench.report.rates import LengthBin, Rate
 
 HIGHEST_FPR: Final = 0.1
 _BINS: Final = 5

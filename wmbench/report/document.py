@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-SCHEMA_VERSION: Final = 1
+from wmbench.report.rates import Family, LengthBin, Part, Rate, Tpr, WrongKeys
+from wmbench.types import Evidence
+
+SCHEMA_VERSION: Final = 2
 UNATTACKED: Final = "unattacked"
 UNHARMED: Final = frozenset({UNATTACKED, "identity"})
 """What is no attack, or the control that changes nothing: not counted where attacks are summed up."""
@@ -15,45 +18,6 @@ Rule = Literal["threshold", "split", "interpolated"]
 RULES: Final[tuple[Rule, ...]] = ("threshold", "split", "interpolated")
 TARGETS: Final = ("0.005", "0.01", "0.05")
 """False-positive rates, named as in metrics.json."""
-
-
-class Part(BaseModel):
-    """Read leniently: a newer metrics.json may have fields that this version does not know."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
-
-
-class Rate(Part):
-    """An estimate with its 95% interval."""
-
-    estimate: float
-    low: float
-    high: float
-    n: tuple[int, ...] = ()
-    """Independent units behind it: trials, or resampled units of each sample."""
-    method: str = ""
-
-
-class Tpr(Part):
-    """True-positive rate at one false-positive rate."""
-
-    threshold: Rate | None = None
-    """Highest TPR with FPR <= target on the held-out null texts (the paper's rule); null: out of reach."""
-    split: Rate | None = None
-    """Share with p <= target, a threshold that the calibration fixed; null: out of reach."""
-    interpolated: float | None = None
-    """As the authors' code computes it; no threshold attains it."""
-    interpolated_interval: Rate | None = None
-    """The same with its interval."""
-
-
-class LengthBin(Part):
-    """Texts of similar length."""
-
-    tokens: float
-    """Their median length."""
-    detected: Rate
-    """Share with p <= alpha."""
 
 
 class Cell(Part):
@@ -83,45 +47,6 @@ class Cell(Part):
         if rule == "interpolated":
             return tpr.interpolated_interval if tpr.threshold else None
         return tpr.threshold if rule == "threshold" else tpr.split
-
-
-class Family(Part):
-    """False positives on one family of unmarked texts."""
-
-    family: str
-    n: int
-    attack: str | None = None
-    """The attack that the null texts went through; null: none."""
-    fpr: dict[str, Rate | None]
-
-
-class KeyRate(Part):
-    """A mean over keys. One key alone has no interval, since it moves all texts together."""
-
-    estimate: float
-    low: float | None = None
-    high: float | None = None
-
-
-class KeyFamily(Part):
-    """False positives of one family, averaged over wrong keys."""
-
-    family: str
-    fpr: dict[str, KeyRate | None]
-
-
-class WrongKeys(Part):
-    """The same texts under keys that marked nothing, averaged over keys."""
-
-    n: int = 0
-    why: str = ""
-    """Why there are none."""
-    samples_auc: KeyRate | None = None
-    clean_auc: KeyRate | None = None
-    """The control that texts without a mark have an AUC of one half."""
-    fpr: KeyRate | None = None
-    """On the held-out null texts, at alpha."""
-    families: list[KeyFamily] = Field(default_factory=list)
 
 
 class Cost(Part):
@@ -165,13 +90,18 @@ class NullSet(Part):
     identity: dict[str, Any]
 
 
-class Piece(Part):
-    """A span of a text and what it says about the watermark."""
+class Piece(NamedTuple):
+    """A span of a text; its contribution to the statistic (positive speaks for the watermark; null: the span has no
+    part in it); and a label. In JSON a list of these three: there may be one for every token of every text."""
 
     text: str
     weight: float | None = None
-    """Contribution to the statistic; positive speaks for the watermark; null: the span has no part in it."""
     label: str = ""
+
+    @classmethod
+    def of(cls, text: str, evidence: Evidence | None) -> Piece:
+        """Four digits of the weight are more than anybody sees."""
+        return cls(text, float(f"{evidence.weight:.4g}"), evidence.label) if evidence else cls(text)
 
 
 class Passage(Part):

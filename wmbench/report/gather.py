@@ -16,10 +16,11 @@ from wmbench.bench.textset import SAMPLES
 from wmbench.errors import IntegrityError
 from wmbench.report.command import command_line
 from wmbench.report.curves import by_length, low_roc
-from wmbench.report.document import Cell, Document, NullSet, Rate, RunReport
+from wmbench.report.document import Cell, Document, NullSet, RunReport
 from wmbench.report.folders import METRICS, RunFolder, find_runs, set_name
 from wmbench.report.notes import notices, warnings
 from wmbench.report.paper import paper_figures
+from wmbench.report.rates import Rate
 from wmbench.report.texts import examples, illuminator
 
 if TYPE_CHECKING:

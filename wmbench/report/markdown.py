@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from wmbench.report.document import UNATTACKED, Document, Rate, RunReport
+from wmbench.report.document import UNATTACKED, Document, RunReport
 from wmbench.report.notes import null_label
+from wmbench.report.rates import Rate, WrongKeys
 
 _TARGET: Final = "0.01"
 _OUT_OF_REACH: Final = "n/a"
@@ -55,9 +56,10 @@ def _price(runs: Sequence[RunReport]) -> Iterator[str]:
             "tokens to detect",
             "FPR, held out",
             "FPR, clean answers",
+            "AUC, clean answers, wrong keys: like length / all",
         ]
     )
-    yield from _row(["---"] * 7)
+    yield from _row(["---"] * 8)
     for run in runs:
         cost, needed = run.cost, run.tokens_to_detect
         held_out, clean = run.families[:1], [f for f in run.families if f.family == "clean" and f.attack is None]
@@ -69,6 +71,7 @@ def _price(runs: Sequence[RunReport]) -> Iterator[str]:
                 f"{cost.forward_rows.estimate:.2f}" if cost and cost.forward_rows else _OUT_OF_REACH,
                 f"{needed.estimate:.0f}" if needed and needed.estimate is not None else _OUT_OF_REACH,
                 *(_percent(family[0].fpr.get(_TARGET) if family else None) for family in (held_out, clean)),
+                _clean_areas(run.wrong_keys),
             ]
         )
     nulls = sorted({null_label(run.nulls.identity) for run in runs if run.nulls})
@@ -77,6 +80,15 @@ def _price(runs: Sequence[RunReport]) -> Iterator[str]:
     yield f"Null texts: {escaped('; '.join(nulls))}." + (
         f" Log-perplexity under {', '.join(judges)}." if judges else ""
     )
+
+
+def _clean_areas(wrong: WrongKeys) -> str:
+    """The control that must be one half: against null texts of like length, and against all of them."""
+    areas = wrong.clean_auc_like_length, wrong.clean_auc
+    if wrong.n < 2 or not any(areas):  # one key moves all texts alike
+        return _OUT_OF_REACH
+    shown = (f"{area.estimate:.2f}" if area and area.estimate is not None else _OUT_OF_REACH for area in areas)
+    return " / ".join(shown)
 
 
 def _stack(runs: Iterable[RunReport]) -> str:

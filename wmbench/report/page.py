@@ -12,20 +12,11 @@ from importlib.resources import files
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from wmbench.report.document import (
-    RULES,
-    TARGETS,
-    UNATTACKED,
-    UNHARMED,
-    Document,
-    Passage,
-    Rate,
-    RunReport,
-    TokensToDetect,
-)
+from wmbench.report.document import RULES, TARGETS, UNATTACKED, UNHARMED, Document, Passage, RunReport, TokensToDetect
 from wmbench.report.evidence import shades, visible
 from wmbench.report.notes import null_label
 from wmbench.report.palette import PALETTE
+from wmbench.report.rates import Rate
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -56,6 +47,7 @@ def html_page(document: Document) -> str:
         charts=made,
         has_charts=has_charts,
         has_texts=bool(data["runs"]),
+        shown_texts=_shown_texts(document.measured),
         data=_safe_json(data),
         groups=groups,
         schemes=list(dict.fromkeys(run.scheme for run in document.measured)),
@@ -128,6 +120,17 @@ def _lead(document: Document) -> str:
     texts = sum(int(run.samples.get("kept", 0)) for run in runs)
     nulls = dict.fromkeys(null_label(run.nulls.identity) for run in runs if run.nulls)
     return f"Prompts: {datasets}. {texts:,} marked texts. Calibrated on {'; '.join(nulls) or 'nothing'}."
+
+
+def _shown_texts(runs: Iterable[RunReport]) -> str:
+    """How many of the texts are in the page."""
+    counts = [(len(run.examples), int(run.samples.get("kept", 0))) for run in runs if run.examples]
+    shown, kept = (sorted({pair[side] for pair in counts}) for side in (0, 1))
+    return f"{_span(shown)} of {_span(kept)}" if counts else ""
+
+
+def _span(ascending: Sequence[int]) -> str:
+    return f"{ascending[0]}" if len(ascending) == 1 else f"{ascending[0]}-{ascending[-1]}"
 
 
 def _columns(several_groups: bool) -> list[tuple[str, str]]:

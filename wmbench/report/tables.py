@@ -6,7 +6,8 @@ import csv
 import io
 from typing import Any
 
-from wmbench.report.document import RULES, TARGETS, UNATTACKED, Cell, Document, Rate, RunReport
+from wmbench.report.document import RULES, TARGETS, UNATTACKED, Cell, Document, RunReport
+from wmbench.report.rates import Rate
 
 
 def csv_table(document: Document) -> str:

@@ -67,7 +67,7 @@ class Illuminator:
                     found.append([Piece(text=text)])
                     continue
                 parts = spans(codec.encode(text), verdict.evidence, codec)
-                found.append([Piece(text=t, weight=e.weight, label=e.label) if e else Piece(text=t) for t, e in parts])
+                found.append([Piece.of(part, evidence) for part, evidence in parts])
         return found
 
 

@@ -1,7 +1,8 @@
 """The wrong-key control. The same texts under keys that marked nothing: every one of them must be silent.
 
 One key shifts all texts of a family alike, so the controls average over several keys (`keys`). Each wrong key is
-calibrated for itself, from the packed features: no encoder call, no tokenisation.
+calibrated for itself, from the packed features: no encoder call, no tokenisation. The lengths of the texts are kept
+beside their scores, so that they can be compared with null texts of like length.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from wmbench.detection.archive import Arrays, read_archive, write_archive
 from wmbench.keys import SecretKey
 
 FILE = "controls.npz"
+_VERSION = 2
+"""Of the file's form."""
 
 
 class ControlsStage:
@@ -38,7 +41,8 @@ class ControlsStage:
                 verdicts = run.detector.detect(scored.score(key), calibration, run.plan.config.alpha)
                 rows.setdefault(f"{scored.name}.p", []).append(np.array([v.p_value for v in verdicts]))
                 rows.setdefault(f"{scored.name}.score", []).append(np.array([v.score for v in verdicts]))
-        arrays = {name: np.stack(values) for name, values in rows.items()}
+        arrays: Arrays = {name: np.stack(values) for name, values in rows.items()}
+        arrays |= {f"{scored.name}.tokens": np.asarray(scored.tokens()) for scored in _unattacked(run)}
         write_archive(run.store.derived.place(FILE), arrays, {"kind": "controls", "key_ids": [key.id for key in keys]})
         run.store.derived.stamp(FILE, self._inputs(run))
 
@@ -47,7 +51,7 @@ class ControlsStage:
 
     def _inputs(self, run: Run) -> str:
         sources = [score_inputs(run, scored) for scored in [*_unattacked(run), _calibrating(run)]]
-        return digest([sources, [key.id for key in wrong_keys(run)], run.plan.config.alpha])
+        return digest([_VERSION, sources, [key.id for key in wrong_keys(run)], run.plan.config.alpha])
 
 
 def wrong_keys(run: Run) -> list[SecretKey]:
@@ -58,7 +62,7 @@ def wrong_keys(run: Run) -> list[SecretKey]:
 
 
 def read_controls(run: Run) -> Arrays:
-    """`<set>.p` and `<set>.score`, one row per wrong key."""
+    """`<set>.p` and `<set>.score`, one row per wrong key; `<set>.tokens`, the length of each text."""
     return read_archive(run.store.folder / FILE)[0]
 
 

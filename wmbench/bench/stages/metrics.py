@@ -15,10 +15,12 @@ from wmbench.bench.measure import (
     FPR_TARGETS,
     Judged,
     auc_interval,
+    auc_over_keys,
     bootstrapped,
     detection,
     false_positives,
     false_positives_over_keys,
+    like_length_auc_over_keys,
     mean,
     over_keys,
     rate,
@@ -37,10 +39,9 @@ from wmbench.bench.stages.quality import FILE as QUALITY
 from wmbench.bench.stages.quality import judge_of, read_quality
 from wmbench.bench.stages.score import attacked_null_name, null_name
 from wmbench.bench.textset import CLEAN, SAMPLES, attacked_clean_name, attacked_name, attacked_texts, kept_samples
-from wmbench.detection import auc
 
 FILE = "metrics.json"
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 UNATTACKED = "unattacked"
 IDENTITY = "identity"
 
@@ -134,7 +135,8 @@ def _families(run: Run, judged: dict[str, Judged], unresolved: Collection[str]) 
 
 def _wrong_keys(run: Run, unresolved: Collection[str]) -> dict[str, Any]:
     """AUC of marked and of clean texts against held-out ones, and false positives by family, averaged over wrong
-    keys. `clean_auc` is the control that a scheme without a mark has an AUC of one half."""
+    keys. `clean_auc_like_length` is the control that a scheme without a mark has an AUC of one half; `clean_auc` stands
+    against null texts of all lengths and may differ from one half by length alone."""
     keys = wrong_keys(run)
     if not keys:
         return {
@@ -147,8 +149,10 @@ def _wrong_keys(run: Run, unresolved: Collection[str]) -> dict[str, Any]:
     found: dict[str, Any] = {"n": len(keys), "key_ids": [key.id for key in keys]}
     for name in (SAMPLES, CLEAN):
         if f"{name}.score" in controls:
-            pairs = zip(controls[f"{name}.score"], nulls, strict=True)
-            found[f"{name}_auc"] = over_keys([auc(scores, null) for scores, null in pairs])
+            scores = controls[f"{name}.score"]
+            tokens = controls[f"{name}.tokens"], controls[f"{heldout}.tokens"]
+            found[f"{name}_auc"] = auc_over_keys(scores, nulls)
+            found[f"{name}_auc_like_length"] = like_length_auc_over_keys(scores, nulls, *tokens)
     found["fpr"] = over_keys(np.mean(controls[f"{heldout}.p"] <= alpha, axis=1).tolist())
     families = [(spec.label, null_name(spec, "heldout")) for spec in run.nulls] + [(CLEAN, CLEAN), ("marked", SAMPLES)]
     found["families"] = [

@@ -17,7 +17,7 @@ from wmbench.bench.stages.features import features_of
 from wmbench.bench.textset import CLEAN, TextSet, attacked_clean_name, attacked_name, own_sets
 from wmbench.detection.archive import read_archive, write_archive
 from wmbench.keys import SecretKey
-from wmbench.types import Views
+from wmbench.types import IntArray, Views
 
 Role = Literal["marked", "clean", "calibration", "heldout"]
 
@@ -32,6 +32,8 @@ class ScoredSet:
     ids: Callable[[], tuple[str, ...]]
     score: Callable[[SecretKey | None], Views]
     role: Role
+    tokens: Callable[[], IntArray]
+    """How many of each text the detector reads, after retokenisation."""
     attack: str | None = None
     """Label of the attack that the texts have gone through."""
 
@@ -100,7 +102,13 @@ def _own(run: Run, texts: TextSet) -> ScoredSet:
     role: Role = "clean" if texts.name == CLEAN or texts.name.startswith(attacked_clean_name("")) else "marked"
     attack = next((a for a in attacks if texts.name in (attacked_name(a), attacked_clean_name(a))), None)
     return ScoredSet(
-        texts.name, texts.digest, lambda: texts.ids, lambda key: score(features_of(run, texts.name), key), role, attack
+        texts.name,
+        texts.digest,
+        lambda: texts.ids,
+        lambda key: score(features_of(run, texts.name), key),
+        role,
+        lambda: features_of(run, texts.name).lengths,
+        attack,
     )
 
 
@@ -137,4 +145,8 @@ def _of_library(
         assert run.detector is not None
         return run.library.scores(spec, texts(), run.detector, key)
 
-    return ScoredSet(name, source, lambda: texts().ids, score, role, attack)
+    def tokens() -> IntArray:
+        assert run.detector is not None
+        return run.library.features(spec, texts(), run.detector).lengths
+
+    return ScoredSet(name, source, lambda: texts().ids, score, role, tokens, attack)
