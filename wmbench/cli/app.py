@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "generate": ("wmbench.cli.generate:generate", "Answer prompts and print the texts."),
     "calibrate": ("wmbench.cli.calibrate:calibrate", "Score null texts under a key and save the result."),
     "detect": ("wmbench.cli.detect:detect", "Look for a watermark in texts: p-value, verdict, evidence."),
+    "attack": ("wmbench.cli.attack:attack", "Attack texts outside of a run and print the results."),
     "tune": ("wmbench.cli.tune:tune", "Search one setting of a scheme to a target quality or detection rate."),
     "sweep": ("wmbench.cli.sweep:sweep", "Measure a scheme over a grid of settings."),
     "analyse": ("wmbench.cli.analyse:analyse", "Experiments of the installed plugins that look inside a scheme."),
