@@ -45,6 +45,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plugins": ("wmbench.cli.listing:plugins", "List installed plugins, their hooks and load errors."),
     "models": ("wmbench.cli.models:models", "Check a model directory: ids, frequencies, padding, sizes, cost."),
     "validate": ("wmbench.cli.validate:validate", "Check a configuration and print the resolved plan."),
+    "new": ("wmbench.cli.new:new", "Write a plugin package to start from: a scheme or an attack that works."),
+    "conform": ("wmbench.cli.conform:conform", "Check a plugin against the contract of its kind."),
     "key": ("wmbench.cli.key:key", "Make a secret key, or print a key's id."),
 }
 """Built-in commands: import path and one-line help, so that `wmbench --help` imports none of them."""

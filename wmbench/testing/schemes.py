@@ -43,6 +43,9 @@ class SchemeContract(ScoringContract):
     }
     """Decoding settings under which batches must not matter."""
 
+    plugin_files: ClassVar[tuple[str, ...]] = ()
+    """Files, as given with --plugin, that another process has to load before it can build the scheme."""
+
     @pytest.fixture(params=["full", "block"])
     def backbone(self, request: pytest.FixtureRequest) -> Any:
         if request.param not in self.attentions:
@@ -104,6 +107,7 @@ class SchemeContract(ScoringContract):
         task = {
             "info": {"factory": self.info.factory, "config": self.info.config},
             "settings": dict(self.settings),
+            "plugins": list(self.plugin_files),
             "backbone": name,
             "key": "contract" if self.key_use == "secret" else None,
             "samples": [asdict(sample) for sample in samples[3:]],
