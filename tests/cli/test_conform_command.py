@@ -77,7 +77,7 @@ def test_a_broken_attack_in_one_file(capsys: pytest.CaptureFixture[str]) -> None
     plugin = write_attack("return [Attacked(t.text + str(random.random())) for t in texts]", summary="")
     code, out, err = call(capsys, *plugin, "--debug")
     assert code == 1
-    lines = {re.split(r"\s{2,}", line)[0]: line for line in out.splitlines()}
+    lines = {re.split(r"\s{2,}", line.strip())[0]: line for line in out.splitlines()}
     assert "failed" in lines["is deterministic"]
     assert "failed" in lines["is described"]
     assert "the summary is the line in `wmbench ls`" in lines["is described"]
