@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,35 +12,32 @@ from wmbench.cli.invocation import Invocation, global_options, json_option, prin
 if TYPE_CHECKING:
     from wmbench.scaffold import Kind
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 
 @click.group()
 def new() -> None:
     """Write a plugin package to start from: a scheme or an attack that works, with its tests."""
 
 
-def _options(command: Command) -> Command:
-    for decorate in (
-        click.pass_obj,
-        global_options,
-        json_option,
-        click.option("--folder", metavar="DIR", help="Folder to be made (default: wmbench-NAME)."),
-        click.argument("name"),
-    ):
-        command = decorate(command)
-    return command
+_folder_option = click.option("--folder", metavar="DIR", help="Folder to be made (default: wmbench-NAME).")
 
 
 @new.command()
-@_options
+@click.argument("name")
+@_folder_option
+@json_option
+@global_options
+@click.pass_obj
 def scheme(invocation: Invocation, name: str, folder: str | None, as_json: bool) -> None:
     """A watermark: a keyed green list with its detector, settings, contract tests and README."""
     _write(invocation, "scheme", name, folder, as_json)
 
 
 @new.command()
-@_options
+@click.argument("name")
+@_folder_option
+@json_option
+@global_options
+@click.pass_obj
 def attack(invocation: Invocation, name: str, folder: str | None, as_json: bool) -> None:
     """A text attack: it says words twice, with settings, a strength, contract tests and README."""
     _write(invocation, "attack", name, folder, as_json)

@@ -114,7 +114,7 @@ class SchemeContract(ScoringContract):
         }
         paths = os.pathsep.join(path or "." for path in sys.path)
         result = subprocess.run(
-            [sys.executable, "-m", "wmbench.testing.restart"],
+            [sys.executable, "-P", "-m", "wmbench.testing.restart"],  # -P: files that lie around here do not count
             input=json.dumps(task),
             env={**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": "12345"},
             capture_output=True,
