@@ -32,14 +32,15 @@ def require_attacks(runs: Sequence[Run]) -> None:
             if attack.label in checked or _is_done(run, attack):
                 continue
             try:
-                _require(attack, run.builder, checked)
+                require_attack(attack, run.builder, checked)
             except WmbenchError as error:
                 if not run.builder.writes_nothing:
                     raise
                 run.note(f"warning: attack {attack.label} cannot run: {error}")
 
 
-def _require(attack: AttackChain, builder: Builder, checked: set[str]) -> None:
+def require_attack(attack: AttackChain, builder: Builder, checked: set[str]) -> None:
+    """Build an attack and look up what it builds on; an error says what is missing."""
     if attack.label in checked:
         return
     checked.add(attack.label)
@@ -47,7 +48,7 @@ def _require(attack: AttackChain, builder: Builder, checked: set[str]) -> None:
     for step in attack.steps:
         uses: Uses = getattr(step.settings, "uses", {})
         for name, settings in uses.get("attacks", {}).items():
-            _require(resolve_attack(Choice(name=name, params=settings), builder.host), builder, checked)
+            require_attack(resolve_attack(Choice(name=name, params=settings), builder.host), builder, checked)
         for name in uses.get("backbones", {}):
             builder.host.backbones.resolve(name)
         for name in uses.get("encoders", {}):

@@ -1,4 +1,4 @@
-"""Texts to be judged, from files, folders and standard input. Whatever the bytes, reading them does not fail."""
+"""Texts to be judged or attacked: files, folders, standard input. Whatever the bytes, reading them does not fail."""
 
 from __future__ import annotations
 
@@ -21,13 +21,18 @@ class InputText:
     name: str
     """The file; behind it the line or the record's id when the file holds several texts."""
     text: str
+    id: str = ""
+    """That of its record, if it has one."""
+    prompt: str = ""
+    """The prompt it answers, if its record says so."""
 
 
-def read_inputs(sources: Iterable[str]) -> Iterator[InputText]:
+def read_inputs(sources: Iterable[str], *, lines_on_stdin: bool = False) -> Iterator[InputText]:
     """A .jsonl file holds one text per line (a record with `text`, or a string), any other file is one text."""
     for source in sources:
         if source == STANDARD_INPUT:
-            yield InputText("standard input", _decoded(sys.stdin.buffer.read()))
+            content = _decoded(sys.stdin.buffer.read())
+            yield from _records("standard input", content) if lines_on_stdin else [InputText("standard input", content)]
             continue
         path = Path(source)
         if _is_folder(path):
@@ -59,9 +64,13 @@ def _read_file(path: Path) -> Iterator[InputText]:
     if path.suffix != ".jsonl":
         yield InputText(str(path), content)
         return
+    yield from _records(str(path), content)
+
+
+def _records(source: str, content: str) -> Iterator[InputText]:
     for number, line in enumerate(content.split("\n"), start=1):
         if line.strip():
-            yield from _record(path, number, line)
+            yield from _record(source, number, line)
 
 
 def _shown(path: Path) -> str:
@@ -69,19 +78,21 @@ def _shown(path: Path) -> str:
     return name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}... ({len(name)} characters)"
 
 
-def _record(path: Path, number: int, line: str) -> Iterator[InputText]:
+def _record(source: str, number: int, line: str) -> Iterator[InputText]:
     expected = 'each line is a string, or an object such as {"text": "...", "id": "..."}'
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
-        where = f"{path}:{number}"
+        where = f"{source}:{number}"
         raise ConfigError("a line is not JSON", where=where, why=str(error), hint=expected) from error
-    identity, text = (value.get("id", number), value.get("text")) if isinstance(value, dict) else (number, value)
+    record = value if isinstance(value, dict) else {"text": value}
+    identity, text, prompt = record.get("id"), record.get("text"), record.get("prompt")
     if isinstance(value, dict) and "text" in value and text is None:
         return  # an attack that failed has left no text
     if not isinstance(text, str):
-        raise ConfigError("a line has no text", where=f"{path}:{number}", hint=expected)
-    yield InputText(f"{path}:{identity}", text)
+        raise ConfigError("a line has no text", where=f"{source}:{number}", hint=expected)
+    name = f"{source}:{number if identity is None else identity}"
+    yield InputText(name, text, "" if identity is None else str(identity), prompt if isinstance(prompt, str) else "")
 
 
 def _decoded(content: bytes) -> str:

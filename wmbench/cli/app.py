@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "generate": ("wmbench.cli.generate:generate", "Answer prompts and print the texts."),
     "calibrate": ("wmbench.cli.calibrate:calibrate", "Score null texts under a key and save the result."),
     "detect": ("wmbench.cli.detect:detect", "Look for a watermark in texts: p-value, verdict, evidence."),
+    "attack": ("wmbench.cli.attack:attack", "Attack texts outside of a run and print the results."),
     "tune": ("wmbench.cli.tune:tune", "Search one setting of a scheme to a target quality or detection rate."),
     "sweep": ("wmbench.cli.sweep:sweep", "Measure a scheme over a grid of settings."),
     "analyse": ("wmbench.cli.analyse:analyse", "Experiments of the installed plugins that look inside a scheme."),
@@ -44,6 +45,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plugins": ("wmbench.cli.listing:plugins", "List installed plugins, their hooks and load errors."),
     "models": ("wmbench.cli.models:models", "Check a model directory: ids, frequencies, padding, sizes, cost."),
     "validate": ("wmbench.cli.validate:validate", "Check a configuration and print the resolved plan."),
+    "new": ("wmbench.cli.new:new", "Write a plugin package to start from: a scheme or an attack that works."),
+    "conform": ("wmbench.cli.conform:conform", "Check a plugin against the contract of its kind."),
     "key": ("wmbench.cli.key:key", "Make a secret key, or print a key's id."),
 }
 """Built-in commands: import path and one-line help, so that `wmbench --help` imports none of them."""

@@ -27,6 +27,33 @@ _BACKBONE = click.option("--backbone", "--model", "backbone", metavar="NAME", he
 _BACKBONES = click.option(
     "--backbone", "--model", "backbones", metavar="NAME", multiple=True, help=f"{_MODEL_HELP}; may be repeated."
 )
+_BACKBONE_SET = click.option(
+    "-B", "--backbone-set", "backbone_settings", metavar="NAME=VALUE", multiple=True, help="Backbone setting."
+)
+_SEED = click.option("--seed", type=int, help="Seed of all randomness (default: 0).")
+_DEVICE = click.option(
+    "--device", metavar="NAME", help="cpu, cuda, cuda:1, ...; split: all GPUs. Short for -B device=NAME."
+)
+_ATTACK = click.option(
+    "--attack",
+    "attacks",
+    metavar="NAME[:STRENGTH]",
+    multiple=True,
+    help="Attack; may be repeated; NAME:grid is a strength curve, 'FIRST|SECOND' one attack after the other; "
+    "`all` means all, `local` the free ones, `few` four of them.",
+)
+_ATTACK_SET = click.option(
+    "-A", "--attack-set", "attack_settings", metavar="ATTACK.NAME=VALUE", multiple=True, help="Attack setting."
+)
+_FAILURE_LIMIT = click.option(
+    "--failure-limit", type=float, help="Share of failed items above which the exit code is 1 (default: 0.05)."
+)
+_BUDGETS = [
+    click.option("--max-calls", type=int, help="Calls that all LLM attacks of this command may make."),
+    click.option(
+        "--max-cost", type=float, help="What they may spend; needs their settings price_in and price_out, too."
+    ),
+]
 
 _SETTINGS = [
     click.option(
@@ -37,9 +64,7 @@ _SETTINGS = [
         multiple=True,
         help="Scheme setting; with several schemes write SCHEME.NAME=VALUE.",
     ),
-    click.option(
-        "-B", "--backbone-set", "backbone_settings", metavar="NAME=VALUE", multiple=True, help="Backbone setting."
-    ),
+    _BACKBONE_SET,
     click.option(
         "-D",
         "--decoding-set",
@@ -55,9 +80,9 @@ _SETTINGS = [
 ]
 
 _DECODING = [
-    click.option("--seed", type=int, help="Seed of all randomness (default: 0)."),
+    _SEED,
     click.option("--batch-size", type=int, help="Samples decoded side by side (default: 8); never changes a text."),
-    click.option("--device", metavar="NAME", help="cpu, cuda, cuda:1, ...; split: all GPUs. Short for -B device=NAME."),
+    _DEVICE,
     click.option("--compile", "compiled", is_flag=True, help="Compile the model. Short for -B compile=true."),
     click.option(
         "--no-chat-template", is_flag=True, help="Prompts as they are, without layout. Short for -B prompt=plain."
@@ -79,18 +104,9 @@ _RUN = [
     click.option(
         "--scheme", "schemes", metavar="NAME", multiple=True, help="Watermark scheme; may be repeated; `all` means all."
     ),
-    click.option(
-        "--attack",
-        "attacks",
-        metavar="NAME[:STRENGTH]",
-        multiple=True,
-        help="Attack; may be repeated; NAME:grid is a strength curve, 'FIRST|SECOND' one attack after the other; "
-        "`all` means all, `local` the free ones, `few` four of them.",
-    ),
+    _ATTACK,
     click.option("--no-attacks", is_flag=True, help="Attack nothing."),
-    click.option(
-        "-A", "--attack-set", "attack_settings", metavar="ATTACK.NAME=VALUE", multiple=True, help="Attack setting."
-    ),
+    _ATTACK_SET,
     click.option(
         "--dataset",
         "datasets",
@@ -133,15 +149,10 @@ _RUN = [
     click.option(
         "--preset", metavar="NAME", default="quick", show_default=True, help="Named defaults below your own settings."
     ),
-    click.option(
-        "--failure-limit", type=float, help="Share of failed items above which the exit code is 1 (default: 0.05)."
-    ),
+    _FAILURE_LIMIT,
     click.option("--workers", type=int, help="Processes that share the work (default: 1); never changes a result."),
     click.option("--retry-failed", is_flag=True, help="Attack again what an attack failed on before."),
-    click.option("--max-calls", type=int, help="Calls that all LLM attacks of this command may make."),
-    click.option(
-        "--max-cost", type=float, help="What they may spend; needs their settings price_in and price_out, too."
-    ),
+    *_BUDGETS,
     *_NULLS,
 ]
 
@@ -170,6 +181,12 @@ def model_options(command: Command) -> Command:
 def run_options(command: Command) -> Command:
     """What decides a whole run."""
     return _decorate(command, [*_RUN, _BACKBONES, *_SETTINGS, *_DECODING])
+
+
+def attack_options(command: Command) -> Command:
+    """What decides how texts are attacked."""
+    models = [_BACKBONE, _BACKBONE_SET, _DEVICE]
+    return _decorate(command, [_ATTACK, _ATTACK_SET, _SEED, *models, _FAILURE_LIMIT, *_BUDGETS])
 
 
 def config_from_options(

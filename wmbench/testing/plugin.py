@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # The contract suites live outside the test files, where pytest would leave their asserts without explanation.
 pytest.register_assert_rewrite(
-    *(f"wmbench.testing.{name}" for name in ("attacks", "backbones", "encoders", "schemes", "scoring"))
+    *(f"wmbench.testing.{name}" for name in ("attacks", "backbones", "encoders", "on_mini", "schemes", "scoring"))
 )
 
 

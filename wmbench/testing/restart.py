@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 
+from wmbench.host import Host
 from wmbench.testing.harness import build, run_scheme, scheme_context
 from wmbench.testing.toys import backbone_named, toy_key
 from wmbench.types import Registered, Sample
@@ -15,6 +16,8 @@ from wmbench.types import Registered, Sample
 
 def main() -> None:
     task = json.load(sys.stdin)
+    if task["plugins"]:
+        Host.discover(task["plugins"])  # from now on their modules can be imported
     backbone = backbone_named(task["backbone"])
     key = toy_key(task["key"]) if task["key"] is not None else None
     info = Registered("restarted", "", task["info"]["factory"], task["info"]["config"])

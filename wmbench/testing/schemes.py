@@ -43,6 +43,9 @@ class SchemeContract(ScoringContract):
     }
     """Decoding settings under which batches must not matter."""
 
+    plugin_files: ClassVar[tuple[str, ...]] = ()
+    """Files, as given with --plugin, that another process has to load before it can build the scheme."""
+
     @pytest.fixture(params=["full", "block"])
     def backbone(self, request: pytest.FixtureRequest) -> Any:
         if request.param not in self.attentions:
@@ -104,13 +107,14 @@ class SchemeContract(ScoringContract):
         task = {
             "info": {"factory": self.info.factory, "config": self.info.config},
             "settings": dict(self.settings),
+            "plugins": list(self.plugin_files),
             "backbone": name,
             "key": "contract" if self.key_use == "secret" else None,
             "samples": [asdict(sample) for sample in samples[3:]],
         }
         paths = os.pathsep.join(path or "." for path in sys.path)
         result = subprocess.run(
-            [sys.executable, "-m", "wmbench.testing.restart"],
+            [sys.executable, "-P", "-m", "wmbench.testing.restart"],  # -P: files that lie around here do not count
             input=json.dumps(task),
             env={**os.environ, "PYTHONPATH": paths, "PYTHONHASHSEED": "12345"},
             capture_output=True,
