@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _TINY_CONFIG = "wmbench.runtime.backbones.tiny:TinyConfig"
 _SHORT = {"max_new_tokens": 32, "block_length": 8}
 _HF = "wmbench.runtime.backbones.hf"
-_MASKED_LMS = ("bert", "roberta", "xlm-roberta", "camembert", "distilbert", "modernbert")
+_MASKED_LMS = ("albert", "bert", "camembert", "distilbert", "electra", "modernbert", "roberta", "xlm-roberta")
 # How the DenMark paper decodes without a watermark; docs/real-models.md has the settings of the authors' own loops.
 _ANSWER = {"max_new_tokens": 300, "temperature": 0.5}
 _LLADA = {**_ANSWER, "schedule": "block", "block_length": 25, "positions": "random"}

@@ -94,8 +94,9 @@ def _masked_logits(engine: Engine, rows: Sequence[Row]) -> list[Tensor]:
 
 
 def _difference(one: Tensor, other: Tensor) -> float:
-    finite = one.isfinite()
-    return float((one[finite] - other[finite]).abs().max())
+    """The largest; banned ids are minus infinity in both. Infinite where one of them is no number."""
+    allowed = ~(one.isneginf() & other.isneginf())
+    return float((one[allowed] - other[allowed]).abs().nan_to_num(nan=torch.inf).max())
 
 
 def _some_text_id(backbone: Backbone) -> int:
