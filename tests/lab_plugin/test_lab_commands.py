@@ -139,6 +139,26 @@ def test_exported_weights_are_half_as_large(trained: Path) -> None:
     assert isinstance(call("export-weights", trained.parent, "--model", "mini").exception, ConfigError)
 
 
+def test_a_run_begins_with_given_weights_and_blends_them_in(trained: Path, tmp_path: Path) -> None:
+    given, begun = trained / "judge.safetensors", tmp_path / "run"
+    alone = call("train-judge", "--folder", begun, "--start-from", given)
+    assert alone.exit_code == 2
+    result = call("train-judge", "--folder", begun, "--start-from", given, "--start-step", "3", "--steps", "3")
+    assert "going on at step 3" in result.output
+    assert not (begun / "average.safetensors").exists()  # nothing was left to do
+    blended = tmp_path / "blended.safetensors"
+    options = ("--model", "judge", "--output", blended, "--blend", given, "--blend-share")
+    assert call("export-weights", trained, *options, "1").exit_code == 0
+    ends = (
+        load_file(given),
+        {name: tensor.half() for name, tensor in load_file(trained / "average.safetensors").items()},
+    )
+    assert all(torch.equal(tensor, ends[0][name]) for name, tensor in load_file(blended).items())
+    assert call("export-weights", trained, *options, "0").exit_code == 0
+    own = load_file(trained / "average.safetensors")
+    assert all(torch.equal(tensor, own[name].half()) for name, tensor in load_file(blended).items())
+
+
 def test_the_judge_reads_only_the_answer(trained: Path) -> None:
     judge = Judge(trained / "judge.safetensors")
     texts = [sample("car-loan", seed).text for seed in range(3)]

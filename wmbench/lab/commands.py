@@ -193,8 +193,10 @@ def _train(
 @lab.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--model", required=True, type=click.Choice(list(WEIGHTS)), help="Which model the folder trained.")
+@click.option("--blend", type=WEIGHTS_FILE, help="Mix in other weights, such as those that the run began with.")
+@click.option("--blend-share", default=0.3, show_default=True, type=click.FloatRange(0, 1), help="Share of --blend.")
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Default: the package's own file.")
-def export_weights(folder: Path, model: str, output: Path | None) -> None:
+def export_weights(folder: Path, model: str, blend: Path | None, blend_share: float, output: Path | None) -> None:
     """Turn the averaged weights of a training folder into the fp16 file that is shipped."""
     from safetensors.torch import load_file, save_file
 
@@ -203,7 +205,13 @@ def export_weights(folder: Path, model: str, output: Path | None) -> None:
         raise ConfigError("the folder holds no averaged weights", where=str(source), hint="train until a checkpoint")
     target = output or _weights_folder() / WEIGHTS[model]
     aside = target.with_suffix(".tmp")
-    save_file({name: tensor.half().contiguous() for name, tensor in load_file(source).items()}, aside)
+    weights = load_file(source)
+    if blend is not None:
+        others = load_file(blend)
+        if {n: t.shape for n, t in others.items()} != {n: t.shape for n, t in weights.items()}:
+            raise ConfigError("the weights to blend are of another shape", where=str(blend))
+        weights = {name: tensor.lerp(others[name].float(), blend_share) for name, tensor in weights.items()}
+    save_file({name: tensor.half().contiguous() for name, tensor in weights.items()}, aside)
     aside.replace(target)
     click.echo(f"wrote {target} ({target.stat().st_size / 1e6:.1f} MB)")
 
