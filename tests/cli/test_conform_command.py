@@ -107,6 +107,7 @@ def test_a_scheme_in_one_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert {check["backbone"] for check in report["checks"]} == {None, "tiny"}
 
 
+@pytest.mark.slow
 def test_what_a_scheme_does_not_have_is_not_applicable(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = call(capsys, "none", "--backbone", "tiny-block", "--json")
     report = json.loads(out)
@@ -117,6 +118,7 @@ def test_what_a_scheme_does_not_have_is_not_applicable(capsys: pytest.CaptureFix
     assert reasons["marks change the text"] == "leaves no mark"
 
 
+@pytest.mark.slow
 def test_a_mark_that_is_too_weak_is_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = call(capsys, "patternmark", "-S", "delta=0", "--backbone", "tiny")
     assert code == 1

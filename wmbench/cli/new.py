@@ -13,37 +13,19 @@ if TYPE_CHECKING:
     from wmbench.scaffold import Kind
 
 
-@click.group()
-def new() -> None:
-    """Write a plugin package to start from: a scheme or an attack that works, with its tests."""
-
-
-_folder_option = click.option("--folder", metavar="DIR", help="Folder to be made (default: wmbench-NAME).")
-
-
-@new.command()
+@click.command()
+@click.argument("kind", type=click.Choice(["scheme", "attack"]))
 @click.argument("name")
-@_folder_option
+@click.option("--folder", metavar="DIR", help="Folder to be made (default: wmbench-NAME).")
 @json_option
 @global_options
 @click.pass_obj
-def scheme(invocation: Invocation, name: str, folder: str | None, as_json: bool) -> None:
-    """A watermark: a keyed green list with its detector, settings, contract tests and README."""
-    _write(invocation, "scheme", name, folder, as_json)
+def new(invocation: Invocation, kind: Kind, name: str, folder: str | None, as_json: bool) -> None:
+    """Write a plugin package to start from: a scheme or an attack that works, with its tests.
 
-
-@new.command()
-@click.argument("name")
-@_folder_option
-@json_option
-@global_options
-@click.pass_obj
-def attack(invocation: Invocation, name: str, folder: str | None, as_json: bool) -> None:
-    """A text attack: it says words twice, with settings, a strength, contract tests and README."""
-    _write(invocation, "attack", name, folder, as_json)
-
-
-def _write(invocation: Invocation, kind: Kind, name: str, folder: str | None, as_json: bool) -> None:
+    The scheme is a keyed green list with its detector, the attack says words twice; both come with settings, contract
+    tests and a README.
+    """
     from wmbench.scaffold import NewPlugin, require_free, write_plugin
 
     plugin = NewPlugin(kind, name)

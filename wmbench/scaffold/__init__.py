@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from wmbench import __version__
+from wmbench.config import ALL, FEW, LOCAL
 from wmbench.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 Kind = Literal["scheme", "attack"]
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
 _LONGEST_NAME: Final = 40
-_MEANS_SEVERAL: Final = frozenset({"all", "local", "few"})
-"""Words that `--scheme` and `--attack` understand in place of a name."""
 _DEPENDENCIES: Final = {"scheme": ("numpy", "pydantic", "torch"), "attack": ("pydantic",)}
 _DESCRIPTIONS: Final = {"scheme": "a watermark for diffusion language models", "attack": "a text attack"}
 _SUFFIX: Final = ".jinja"
@@ -91,7 +90,7 @@ def require_free(plugin: NewPlugin, host: Host) -> None:
         near = _allowed(name)
         hint = f"did you mean {near!r}?" if near else "for instance my_mark"
         raise ConfigError(f"{name[: 2 * _LONGEST_NAME]!r} cannot be the name of a plugin", why=why, hint=hint)
-    if name in _MEANS_SEVERAL:
+    if name in (ALL, LOCAL, FEW):
         raise ConfigError(
             f"{name!r} stands for several {kind}s on the command line", hint=f"did you mean {f'my_{name}'!r}?"
         )
