@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 
 from wmbench.lab.language import (
     LENGTHS,
@@ -21,10 +22,8 @@ from wmbench.lab.realise import Chooser, draw_place, fill, sentence, suits
 
 # Tokens of the lab tokenizer per word, punctuation included: a target in words becomes a length in tokens.
 TOKENS_PER_WORD = 1.15
-WORDS_PER_SENTENCE = 15.0
 OPENER_WORDS = 0.7  # a third of the sentences has one, of about two words
 OWN_SHARE = (0.60, 0.70)
-LENGTH_ODDS = (0.22, 0.44, 0.34)  # short, plain, long
 OPENER_ODDS = {
     "opening": 0.12,
     "example": 0.55,
@@ -36,6 +35,27 @@ OPENER_ODDS = {
     "finally": 0.5,
 }
 OTHER_ODDS = 0.24
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How somebody writes. What is said is drawn evenly in every style.
+
+    A habit of 1 draws evenly; under a larger one the first of a list comes most often.
+    """
+
+    lengths: tuple[float, float, float] = (0.22, 0.44, 0.34)
+    """Odds of short, plain and long frames."""
+    words_per_sentence: float = 15.0
+    """What these odds come to; decides how many things a document says."""
+    frames: float = 1.0
+    """Habit in the choice of sentence frames and openers."""
+    words: float = 1.0
+    """Habit in the choice of class members and wordings."""
+
+
+EVEN = Style()
+"""The whole language, every frame and word alike: null texts, the encoder's pairs."""
 
 
 def draw_target_words(rng: random.Random, min_tokens: int = 150, max_tokens: int = 300) -> int:
@@ -50,20 +70,17 @@ def sample(
     target_words: int | None = None,
     min_tokens: int = 150,
     max_tokens: int = 300,
-    habit: float = 1.0,
+    style: Style = EVEN,
     lab: Language | None = None,
 ) -> Document:
-    """The document that answers this prompt under this seed; the same in every process.
-
-    What is said is drawn evenly. Under a ``habit`` above 1 a writer has favourite words and sentence frames.
-    """
+    """The document that answers this prompt under this seed; the same in every process."""
     topic = (lab or language()).topic(prompt_or_topic)
     rng = seeded("document", prompt_or_topic.strip(), seed)
     target = target_words or draw_target_words(rng, min_tokens, max_tokens)
-    order = arrange(choose(topic, rng, target), rng)
-    frames = frames_for(order, rng, target, habit)
+    order = arrange(choose(topic, rng, target / style.words_per_sentence), rng)
+    frames = frames_for(order, rng, target, style)
     openers = (lab or language()).openers
-    chooser = Chooser(rng, habit)
+    chooser = Chooser(rng, style.words)
     used: set[str] = set()
     said: set[tuple[str, int]] = set()
     texts, statements = [], []
@@ -75,16 +92,16 @@ def sample(
         opener = ""
         # A run of bare sentences reads like a list; a run of opened ones like a speech.
         if role and rng.random() < OPENER_ODDS.get(role, OTHER_ODDS) + 0.08 * (silent - 1):
-            opener = pick_opener(openers.get(role, ()), raw, used, rng, habit)
+            opener = pick_opener(openers.get(role, ()), raw, used, rng, style.frames)
         silent = 0 if opener else silent + 1
         texts.append(sentence(raw, opener))
         statements.append(Statement(proposition.id, tuple(sorted(values.items()))))
     return Document(" ".join(texts), Meaning(topic.id, tuple(statements)))
 
 
-def choose(topic: Topic, rng: random.Random, target: int) -> list[Proposition]:
-    """What to say: an opening claim first, a conclusion last, own and shared propositions in proportion between."""
-    count = max(4, round(target / WORDS_PER_SENTENCE + rng.uniform(-0.7, 0.7)))
+def choose(topic: Topic, rng: random.Random, sentences: float) -> list[Proposition]:
+    """About so many things to say: an opening claim first, a conclusion last, own and shared propositions in proportion between."""
+    count = max(4, round(sentences + rng.uniform(-0.7, 0.7)))
     own = shuffled([item for item in topic.propositions if not item.shared], rng)
     shared = shuffled([item for item in topic.propositions if item.shared], rng)
     want_own = round(count * rng.uniform(*OWN_SHARE)) if shared else count
@@ -114,16 +131,16 @@ def take(items: list[Proposition], kind: str) -> Proposition | None:
     return None
 
 
-def frames_for(order: list[Proposition], rng: random.Random, target: int, habit: float) -> list[Frame]:
+def frames_for(order: list[Proposition], rng: random.Random, target: int, style: Style) -> list[Frame]:
     """A frame for every proposition: lengths at random, then nudged until the whole comes near the target."""
-    picks = [pick_frame(item, rng, habit) for item in order]
+    picks = [pick_frame(item, rng, style) for item in order]
     total = sum(item.sizes[pick] + OPENER_WORDS for item, pick in zip(order, picks, strict=True))
     for _ in range(60):
         gap = target - total
         if abs(gap) <= 3:
             break
         place = int(rng.random() * len(order))
-        other = pick_frame(order[place], rng, habit)
+        other = pick_frame(order[place], rng, style)
         change = order[place].sizes[other] - order[place].sizes[picks[place]]
         if abs(gap - change) < abs(gap):
             picks[place] = other
@@ -131,11 +148,11 @@ def frames_for(order: list[Proposition], rng: random.Random, target: int, habit:
     return [item.frames[pick] for item, pick in zip(order, picks, strict=True)]
 
 
-def pick_frame(proposition: Proposition, rng: random.Random, habit: float) -> int:
-    """The number of a frame that may be used outside attacks, its length drawn by the odds above."""
-    length = rng.choices(LENGTHS, [odds**habit for odds in LENGTH_ODDS])[0]
+def pick_frame(proposition: Proposition, rng: random.Random, style: Style) -> int:
+    """The number of a frame that may be used outside attacks."""
+    length = rng.choices(LENGTHS, style.lengths)[0]
     open_frames = proposition.open_frames[length]
-    return open_frames[draw_place(len(open_frames), rng, habit)]
+    return open_frames[draw_place(len(open_frames), rng, style.frames)]
 
 
 def pick_value(proposition: Proposition, name: str, said: set[tuple[str, int]], rng: random.Random) -> int:
