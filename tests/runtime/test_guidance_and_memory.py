@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from wmbench.errors import ConfigError
-from wmbench.runtime.backbone import Prefix, Windows
+from wmbench.runtime.backbone import Prefix, Windows, safe_rows
 from wmbench.runtime.backbones.tiny import TinyBackbone, TinyConfig
 from wmbench.runtime.engine import Engine
+from wmbench.runtime.lookahead import Edit
 from wmbench.runtime.loop import decode, make_engine
 from wmbench.runtime.settings import Decoding
 from wmbench.runtime.step import Step
@@ -71,17 +72,25 @@ def test_guidance_needs_full_attention() -> None:
         make_engine(TinyBackbone(TinyConfig(attention="block")), Decoding(guidance=1.0))
 
 
-class SmallMemory(TinyBackbone):
-    """Has room for so many windows."""
+NO_ROOM = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
 
-    def __init__(self, room: int, config: TinyConfig) -> None:
+
+class SmallMemory(TinyBackbone):
+    """Has room for so many windows in a forward, and for so many rows of logits."""
+
+    def __init__(self, room: int, config: TinyConfig, logit_rows: int = 10**6) -> None:
         super().__init__(config)
-        self.room = room
+        self.room, self.logit_rows = room, logit_rows
 
     def hidden(self, windows: Windows) -> tuple[Tensor, list[Prefix | None]]:
         if len(windows.lengths) > self.room:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB")
+            raise NO_ROOM
         return super().hidden(windows)
+
+    def logits(self, states: Tensor) -> Tensor:
+        if len(states) > self.logit_rows:
+            raise NO_ROOM
+        return super().logits(states)
 
 
 @pytest.mark.parametrize("attention", ["full", "block"])
@@ -97,4 +106,42 @@ def test_out_of_memory_lowers_the_batch_and_says_so(attention: Any) -> None:
 def test_out_of_memory_with_a_single_row_is_an_error() -> None:
     with pytest.raises(ConfigError, match="single canvas") as caught, pytest.warns(UserWarning, match="out of memory"):
         list(decode(toy_samples(2), Engine(SmallMemory(0, TinyConfig(max_length=64))), DECODING, batch_size=2))
+    assert "--batch-size" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("guidance", [0.0, 1.0])
+def test_out_of_memory_in_the_head_computes_fewer_logits_at_once(guidance: float) -> None:
+    """Base logits of a whole batch, and those of look-ahead; neither tokens nor costs move."""
+    decoding = DECODING.model_copy(update={"max_new_tokens": 48, "block_length": 48, "guidance": guidance})
+
+    def look_ahead(step: Step) -> Commit:
+        commit = step.commit()
+        edits = [Edit(int(r), commit.columns[i : i + 1], commit.tokens[i : i + 1]) for i, r in enumerate(commit.rows)]
+        wanted = [row.masked[row.masked != edit.columns[0]] for edit in edits for row in [step.rows[edit.row]]]
+        for _ in step.lookahead(edits).logits(wanted):
+            pass
+        return commit
+
+    plenty = list(decode(toy_samples(3), make_engine(TinyBackbone(), decoding), decoding, look_ahead, batch_size=3))
+    room = safe_rows(torch.device("cpu"))
+    engine = make_engine(SmallMemory(10**6, TinyConfig(), logit_rows=room), decoding)
+    with pytest.warns(UserWarning, match="out of memory with the logits of .* going on with"):
+        little = list(decode(toy_samples(3), engine, decoding, look_ahead, batch_size=3))
+    assert little == plenty
+    assert 0 < engine.logit_rows <= room
+
+
+def test_out_of_memory_on_the_logits_of_one_position_is_an_error() -> None:
+    engine = Engine(SmallMemory(10**6, TinyConfig(), logit_rows=0))
+    with pytest.raises(ConfigError, match="single position") as caught, pytest.warns(UserWarning, match="logits of"):
+        list(decode(toy_samples(2), engine, DECODING, batch_size=2))
+    assert "--batch-size" in str(caught.value.hint)
+
+
+def test_out_of_memory_of_a_scheme_is_an_error_with_a_next_step() -> None:
+    def greedy_for_memory(step: Step) -> Commit:
+        raise NO_ROOM
+
+    with pytest.raises(ConfigError, match="decodes 2 samples at once") as caught:
+        list(decode(toy_samples(2), Engine(TinyBackbone()), DECODING, greedy_for_memory, batch_size=2))
     assert "--batch-size" in str(caught.value.hint)

@@ -35,6 +35,12 @@ class Counters:
     """Base states that were there already: computed as somebody's look-ahead, or by the row that forked."""
 
 
+def _say_smaller(too_much: str, goes_on_with: int) -> None:
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    warnings.warn(f"out of memory with {too_much}; going on with {goes_on_with}", stacklevel=4)
+
+
 def _without_prompt(request: Request) -> IntArray:
     canvas = request.canvas.copy()
     canvas[: request.row.start] = request.row.mask_id
@@ -51,7 +57,7 @@ class Engine:
     max_forward_tokens: int = 16_384
     """Positions per forward; look-ahead over more candidates than fit is split."""
     max_logit_values: int = 2**27
-    """Logits held at once (float32: 512 MiB)."""
+    """Logits computed at once (float32: 512 MiB)."""
     guidance: float = 0.0
     """w of classifier-free guidance, l = l_without + (w + 1) (l_with - l_without), without the prompt; 0: none."""
     counters: Counters = field(default_factory=Counters)
@@ -161,17 +167,16 @@ class Engine:
     def _retreat(self, windows: int, width: int, error: torch.OutOfMemoryError) -> None:
         """Halve the forwards, say so, and go on: a row's result does not depend on its company."""
         if windows == 1:
-            raise ConfigError(
-                f"{self.backbone.name} runs out of memory on a single canvas of {width} positions",
-                why=str(error).strip().splitlines()[0],
-                hint="use --batch-size 1, a shorter answer, bfloat16, or several GPUs (--device split)",
-            ) from error
+            raise self.out_of_memory(error, f"on a single canvas of {width} positions") from error
         self.max_forward_tokens = windows // 2 * width
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
-        warnings.warn(
-            f"out of memory with {windows} canvases of {width} positions in one forward; going on with {windows // 2}",
-            stacklevel=2,
+        _say_smaller(f"{windows} canvases of {width} positions in one forward", windows // 2)
+
+    def out_of_memory(self, error: torch.OutOfMemoryError, when: str) -> ConfigError:
+        """Where no smaller part is left to try."""
+        return ConfigError(
+            f"{self.backbone.name} runs out of memory {when}",
+            why=(str(error).strip().splitlines() or ["no reason given"])[0],
+            hint="use a smaller --batch-size, a shorter answer, bfloat16, or several GPUs (--device split)",
         )
 
     def _usable_prefix(self, request: Request) -> Prefix | None:
@@ -225,8 +230,26 @@ class Engine:
         heads = 2 if self.guidance else 1
         for row, count in owners:
             row.head_rows += heads * count
+        self.counters.head_rows += heads * len(states)
+        whole: Tensor | None = None
+        at = 0
+        while at < len(states):
+            part = states[at : at + self.logit_rows]
+            try:
+                logits = self._head(part)
+            except torch.OutOfMemoryError as error:
+                self._retreat_from_head(len(part), error)
+                continue
+            if len(part) == len(states):
+                return logits
+            # Parts go straight to where they stay: joined in the end, they would need twice the memory.
+            whole = self._room_for_logits(len(states)) if whole is None else whole
+            whole[at : at + len(part)] = logits
+            at += len(part)
+        return self._room_for_logits(0) if whole is None else whole
+
+    def _head(self, states: Tensor) -> Tensor:
         count = len(states)
-        self.counters.head_rows += heads * count
         missing = safe_rows(self.backbone.device) - count
         if missing > 0:
             states = torch.cat([states, states[-1:].expand(missing, -1)])
@@ -236,6 +259,19 @@ class Engine:
         else:
             logits = self.backbone.logits(states)[:count]
         return logits.index_fill(1, self.banned_ids, -torch.inf)
+
+    def _room_for_logits(self, rows: int) -> Tensor:
+        try:
+            return torch.empty(rows, self.backbone.vocab_size, device=self.backbone.device)
+        except torch.OutOfMemoryError as error:
+            raise self.out_of_memory(error, f"on the logits of {rows} positions") from error
+
+    def _retreat_from_head(self, rows: int, error: torch.OutOfMemoryError) -> None:
+        """Halve the logits that are computed at once; look-ahead then asks for fewer at a time, too."""
+        if rows == 1:
+            raise self.out_of_memory(error, "on the logits of a single position") from error
+        self.max_logit_values = rows // 2 * self.backbone.vocab_size
+        _say_smaller(f"the logits of {rows} positions", rows // 2)
 
     @property
     def logit_rows(self) -> int:

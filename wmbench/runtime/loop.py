@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+import torch
 
 from wmbench.errors import ConfigError
 from wmbench.runtime.backbone import Backbone
@@ -50,8 +51,11 @@ def decode(
         rows += [_new_row(s, engine, decoding, begin, seed) for s in islice(waiting, batch_size - len(rows))]
         if not rows:
             return
-        with numpy_on_one_thread():
-            advance(rows, engine, schedule, decoding, decide)
+        try:
+            with numpy_on_one_thread():
+                advance(rows, engine, schedule, decoding, decide)
+        except torch.OutOfMemoryError as error:  # outside of forwards and head, which retreat by themselves
+            raise engine.out_of_memory(error, f"while it decodes {len(rows)} samples at once") from error
         finished = [row for row in rows if _is_finished(row, engine, decoding)]
         rows = [row for row in rows if row not in finished]
         yield from (_generation(row, engine, decoding) for row in finished)
