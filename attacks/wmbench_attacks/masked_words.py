@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from wmbench.errors import ConfigError
+from wmbench_attacks.checkpoints import load_whole
 
 if TYPE_CHECKING:
     from wmbench.runtime.backbone import Backbone
@@ -57,28 +58,15 @@ class BackboneWords:
 
 
 class HuggingFaceWords:
-    """A BERT-like model from a local directory or the hub. Only safetensors are read, no code of the model's is run."""
+    """A BERT-like model from a local directory or the hub."""
 
     def __init__(self, source: str, context: int) -> None:
-        try:
-            import transformers
-        except ImportError as error:
-            raise ConfigError(
-                f"the masked language model {source!r} needs transformers", hint="pip install 'wmbench[hf]'"
-            ) from error
         import torch
 
-        try:
-            self._tokenizer: Any = transformers.AutoTokenizer.from_pretrained(source)
-            self._model: Any = transformers.AutoModelForMaskedLM.from_pretrained(
-                source, use_safetensors=True, dtype=torch.float32
-            )
-        except (OSError, ValueError, KeyError) as error:
-            why = str(error).splitlines()[0]
-            raise ConfigError(f"the masked language model {source!r} cannot be loaded", why=why) from error
+        self._tokenizer, self._model = load_whole("AutoModelForMaskedLM", source, "masked language model", "float32")
         if self._tokenizer.mask_token_id is None:
             raise ConfigError(f"{source!r} has no mask token, so it is no masked language model")
-        self._model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
+        self._model.to("cuda" if torch.cuda.is_available() else "cpu")
         self._longest = min(int(self._model.config.max_position_embeddings), int(self._tokenizer.model_max_length))
         self._context = context
 

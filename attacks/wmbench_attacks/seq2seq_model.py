@@ -1,7 +1,4 @@
-"""Sequence-to-sequence checkpoints through transformers: loading, encoding, beam search and counter-based sampling.
-
-Only safetensors are read and no code of a checkpoint's is run.
-"""
+"""Sequence-to-sequence checkpoints through transformers: loading, encoding, beam search and counter-based sampling."""
 
 from __future__ import annotations
 
@@ -15,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from wmbench.errors import ConfigError
 from wmbench.runtime.sampling import draw_tokens
-from wmbench_attacks.checkpoints import located
+from wmbench_attacks.checkpoints import load_whole, located
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -142,28 +138,11 @@ def stacked(uniforms: Sequence[npt.NDArray[np.float64]], places: Sequence[int]) 
 @lru_cache(maxsize=1)
 def load_model(source: str, tokenizer_source: str | None, dtype: str) -> Seq2SeqModel:
     """A checkpoint by directory or hub id; the last one stays loaded."""
-    try:
-        import transformers  # type: ignore[import-not-found,unused-ignore]
-    except ImportError as error:
-        raise ConfigError(
-            "paraphrase models need the package transformers", hint="pip install 'wmbench[hf]'"
-        ) from error
     import torch
 
-    place, tokenizer_place = located(source), located(tokenizer_source or source)
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(tokenizer_place, trust_remote_code=False)
-        model = transformers.AutoModelForSeq2SeqLM.from_pretrained(
-            place, use_safetensors=True, trust_remote_code=False, dtype=getattr(torch, dtype)
-        )
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        raise ConfigError(
-            f"the paraphrase model {source!r} cannot be loaded",
-            why=next(iter(str(error).splitlines()), type(error).__name__),
-            hint="name a directory with config.json, tokenizer.json and model.safetensors (docs/attacks.md)",
-        ) from error
-    model.eval().to("cuda" if torch.cuda.is_available() else "cpu")
-    return Seq2SeqModel(tokenizer, model, _fingerprint(place, model))
+    tokenizer, model = load_whole("AutoModelForSeq2SeqLM", source, "paraphrase model", dtype, tokenizer_source)
+    model.to("cuda" if torch.cuda.is_available() else "cpu")
+    return Seq2SeqModel(tokenizer, model, _fingerprint(located(source), model))
 
 
 def _fingerprint(place: str, model: Any) -> str:

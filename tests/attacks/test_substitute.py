@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -130,3 +131,23 @@ def test_pieces_of_words_are_no_guesses() -> None:
 def test_a_missing_model_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no directory"):
         attack("substitute", "some words here", model=f"hf:{tmp_path / 'nowhere'}")
+
+
+def test_a_damaged_model_and_one_without_its_head_are_refused(bert: Path, tmp_path: Path) -> None:
+    """The head of the latter would be made up at random, and another one in every process."""
+    from safetensors.torch import load_file, save_file
+
+    headless = Path(shutil.copytree(bert, tmp_path / "headless"))
+    weights = load_file(headless / "model.safetensors")
+    save_file(
+        {name: tensor for name, tensor in weights.items() if not name.startswith("cls.")},
+        headless / "model.safetensors",
+        {"format": "pt"},
+    )
+    with pytest.raises(ConfigError, match="not whole") as caught:
+        attack("substitute", "the river rises", model=f"hf:{headless}", ratio=1.0)
+    assert "cls." in str(caught.value.why)
+    damaged = Path(shutil.copytree(bert, tmp_path / "damaged")) / "model.safetensors"
+    damaged.write_bytes(damaged.read_bytes()[:-100])
+    with pytest.raises(ConfigError, match="cannot be loaded"):
+        attack("substitute", "the river rises", model=f"hf:{damaged.parent}", ratio=1.0)
