@@ -27,7 +27,10 @@ AUTO_MAPS = {
 LEFT_OVERS: Mapping[str, dict[str, Any]] = {
     "llada": {"tie_word_embeddings": False, "bos_token_id": 126080},
     "dream": {"bos_token_id": 151643},
-    "llada2": {"rotary_dim": 64, "moe_shared_expert_intermediate_size": 512, "eos_token_id": 156892},
+    "llada2": {
+        **{"rotary_dim": 64, "moe_shared_expert_intermediate_size": 512, "eos_token_id": 156892},
+        **{"num_nextn_predict_layers": 0, "mtp_loss_scaling_factor": 0, "pretraining_tp": 1, "use_qk_norm": True},
+    },
 }
 """What stays in a config.json that was made small: ids of the large vocabulary, and sizes that nobody reads."""
 

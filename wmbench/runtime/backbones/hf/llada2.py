@@ -28,7 +28,8 @@ def settings(keys: ConfigKeys) -> dict[str, Any]:
     keys.must_be("use_sliding_window", False, default=False)
     keys.skip("sliding_window", "max_window_layers")  # not read while use_sliding_window is false
     keys.skip("attention_dropout", "embedding_dropout", "output_dropout", "initializer_range", "output_router_logits")
-    keys.skip("router_aux_loss_coef", "topk_method", "seq_aux")
+    keys.must_be("pretraining_tp", 1, default=1)
+    keys.skip("router_aux_loss_coef", "topk_method", "seq_aux", "mtp_loss_scaling_factor")
     # The published code rotates head_dim * partial_rotary_factor and sizes the shared experts by moe_intermediate_size;
     # it reads neither of these two, and the shapes of the tensors are checked in any case.
     keys.skip("rotary_dim", "moe_shared_expert_intermediate_size")
