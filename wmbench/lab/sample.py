@@ -100,7 +100,7 @@ def sample(
 
 
 def choose(topic: Topic, rng: random.Random, sentences: float) -> list[Proposition]:
-    """About so many things to say: an opening claim first, a conclusion last, own and shared propositions in proportion between."""
+    """About so many things to say: an opening claim, a conclusion, and between them own and shared propositions."""
     count = max(4, round(sentences + rng.uniform(-0.7, 0.7)))
     own = shuffled([item for item in topic.propositions if not item.shared], rng)
     shared = shuffled([item for item in topic.propositions if item.shared], rng)

@@ -25,9 +25,12 @@ class Band:
 
     @classmethod
     def of(cls, words: int, shortest: float, longest: float) -> Band:
-        """Both ends inside the shares; the upper one gives way when no whole number is."""
-        fewest = math.ceil(round(shortest * words, 9))
-        return cls(fewest, max(fewest, math.floor(round(longest * words, 9))))
+        """Both ends inside the shares, in floating point as published: 70% of 90 words are 62.
+
+        The upper end gives way when no whole number lies inside.
+        """
+        fewest = math.ceil(shortest * words)
+        return cls(fewest, max(fewest, math.floor(longest * words)))
 
     @property
     def middle(self) -> int:

@@ -17,9 +17,8 @@ HELD_OUT_SEEDS = range(2_000_000_000, 2_100_000_000)
 
 # Longer than the answer window, so that every training answer fills it: the lab has no end-of-text inside an answer.
 DOCUMENT_WORDS = 275
-# Mostly short sentences, because what comes next is open where a sentence begins and hardly anywhere else: an answer then
-# says more things, and there is more room for a mark. Favourite frames, because the whole language has more of them than
-# so small a model learns in an hour.
+# Mostly short sentences: what comes next is open where a sentence begins and hardly anywhere else, so such an answer
+# leaves more room for a mark. Favourite frames: the whole language has more than so small a model learns in an hour.
 WRITER = Style(lengths=(0.40, 0.52, 0.08), words_per_sentence=11.5, frames=2.0)
 
 
