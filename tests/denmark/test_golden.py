@@ -201,7 +201,15 @@ def test_unit_scores_of_streams(stream: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     ("tokens", "unit_size", "channels", "seeds"),
-    [(0, 25, 2, (42, 0)), (1, 25, 2, (42, 0)), (95, 10, 3, (5, 9)), (310, 25, 1, (0, 1)), (33, 4, 4, (7, 7))],
+    [
+        (0, 25, 2, (42, 0)),
+        (1, 25, 2, (42, 0)),
+        (95, 10, 3, (5, 9)),
+        (310, 25, 1, (0, 1)),
+        (33, 4, 4, (7, 7)),
+        (300, 20, 1, (42, 0)),  # 15 directions of 8: no multiple of 16, so the last ones depend on how many there are
+        (300, 12, 3, (1, 2)),
+    ],
 )
 def test_official_scores_of_any_parameters(tokens: int, unit_size: int, channels: int, seeds: tuple[int, int]) -> None:
     """The authors' detector as its definition says it, for a key drawn in one call."""

@@ -63,6 +63,8 @@ def tokens(generations: list[Generation]) -> list[tuple[int, ...]]:
         ({"candidate_temperature": float("inf")}, "finite number"),
         ({"rollout_temperature": float("nan")}, "rollout_temperature"),
         ({"unknown": 1}, "unknown"),
+        ({"direction_seed": 2**64}, "direction_seed"),
+        ({"sign_seed": -1}, "sign_seed"),
     ],
 )
 def test_bad_configuration_is_refused(settings: dict[str, Any], complaint: str) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from wmbench.lab.check import check
+from wmbench.lab.check import check, data_mistakes, missed, unreached
 from wmbench.lab.language import LENGTHS, Slot, language
 from wmbench.lab.parse import parse
 from wmbench.lab.sample import sample
@@ -21,6 +23,19 @@ def test_the_language_meets_its_requirements(report) -> None:
 
 def test_the_data_files_have_no_mistakes(report) -> None:
     assert report.complaints == []
+
+
+def test_the_check_sees_what_is_wrong(report) -> None:
+    lab = language()
+    topic, group = next(iter(lab.topics.values())), next(iter(lab.classes.values()))
+    alone = {**lab.classes, group.id: replace(group, members=group.members[:1])}
+    assert f"class {group.id} has one member" in data_mistakes(replace(lab, classes=alone))
+    thin = replace(report, propositions={**report.propositions, topic.id: 3})
+    assert [line for line in missed(thin) if line.startswith(f"{topic.id} is too thin")]
+    document = sample(topic.id, 0)
+    said = {statement.proposition for statement in document.meaning.statements}
+    unsaid = [line.partition(":")[0] for line in unreached(lab, {topic.id: [document] * 40})]
+    assert unsaid == [item.id for item in topic.propositions if item.id not in said] != []
 
 
 def test_about_a_fifth_is_held_out(report) -> None:

@@ -100,10 +100,26 @@ def test_both_layouts_of_pairs_are_read(tmp_path: Path) -> None:
     assert read_pairs(write(tmp_path / "p.jsonl", rows)) == [TextPair("a", "b", 7), TextPair("c", "d", 2)]
 
 
-@pytest.mark.parametrize(("line", "message"), [("{", "not JSON"), ('{"text": "a"}', "no pair"), ("[1]", "no pair")])
-def test_bad_pairs_are_named_by_line(tmp_path: Path, line: str, message: str) -> None:
+def test_only_a_newline_ends_a_line(tmp_path: Path) -> None:
+    """Texts of the web contain other separators, and editors add a mark at the beginning."""
     path = tmp_path / "p.jsonl"
-    path.write_text('{"text": "a", "paraphrase": "b"}\n' + line + "\n")
+    path.write_text('{"text": "a\u2028b", "paraphrase": "c\x85d"}\r\n\n{"text": "e", "paraphrase": "f"}', "utf-8-sig")
+    assert read_pairs(path) == [TextPair("a\u2028b", "c\x85d", 1), TextPair("e", "f", 3)]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"{", "not JSON"),
+        (b'{"text": "caf\xe9", "paraphrase": "b"}', "not JSON"),
+        (b'{"text": "a"}', "no pair"),
+        (b"[1]", "no pair"),
+        (b'{"text": "a", "paraphrase": "b", "group": "one"}', "no whole number"),
+    ],
+)
+def test_bad_pairs_are_named_by_line(tmp_path: Path, line: bytes, message: str) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_bytes(b'{"text": "a", "paraphrase": "b"}\n' + line + b"\n")
     with pytest.raises(ConfigError, match=message) as error:
         read_pairs(path)
     assert "line 2" in str(error.value)
@@ -142,6 +158,8 @@ def test_the_command_writes_an_encoder(tmp_path: Path, tokenizer_file: Path) -> 
         (["--encoder", "bert"], "cannot train"),
         (["--encoder", "hf:./nowhere"], "does not exist|need the package"),
         (["--temperature", "0"], "--temperature"),
+        (["--learning-rate", "0"], "--learning-rate"),
+        (["--seed", "-1"], "--seed"),
         (["--batch-size", "1000"], "do not fill one batch"),
     ],
 )

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from wmbench.errors import ConfigError
-from wmbench.semantics.hf_encoder import BATCH_ROWS, LENGTH_STEP, HfEncoder, batches_by_length, locate, minilm
+from wmbench.semantics.cache import FOLDER_VARIABLE
+from wmbench.semantics.hf_encoder import (
+    BATCH_ROWS,
+    LENGTH_STEP,
+    HfEncoder,
+    batches_by_length,
+    from_argument,
+    locate,
+    minilm,
+)
 
 needs_transformers = pytest.mark.skipif(importlib.util.find_spec("transformers") is None, reason="extra hf")
 TEXTS = [
@@ -29,6 +40,7 @@ def test_padding_follows_from_the_text_alone() -> None:
     for length, places in made:
         assert len(places) <= BATCH_ROWS
         assert all(length - LENGTH_STEP < lengths[place] <= length for place in places)
+    assert batches_by_length([19, 3], longest=20) == [(16, [1]), (20, [0])], "the model has 20 positions"
 
 
 @pytest.mark.parametrize("name", ["./nowhere", "/nowhere/at/all", "justaname"])
@@ -103,9 +115,40 @@ def test_embeddings_keep_their_order_and_ignore_neighbours(tiny_bert: Path) -> N
 
 
 @needs_transformers
-def test_a_transformer_is_trained_by_the_same_command(tiny_bert: Path, tmp_path: Path) -> None:
-    import json
+def test_the_fingerprint_covers_the_tokenizer(tiny_bert: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(tiny_bert, tmp_path / "other")
+    assert HfEncoder(other).fingerprint == HfEncoder(tiny_bert).fingerprint
+    settings = other / "tokenizer_config.json"
+    settings.write_text(settings.read_text() + "\n")
+    assert HfEncoder(other).fingerprint != HfEncoder(tiny_bert).fingerprint
 
+
+@needs_transformers
+def test_missing_and_damaged_weights_are_refused(tiny_bert: Path, tmp_path: Path) -> None:
+    """The library would draw the missing layer at random."""
+    deeper = shutil.copytree(tiny_bert, tmp_path / "deeper")
+    config = json.loads((deeper / "config.json").read_text())
+    (deeper / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 3}))
+    with pytest.raises(ConfigError, match=r"lacks weights[^!]*layer\.2"):
+        HfEncoder(deeper)
+    (deeper / "model.safetensors").write_bytes(b"no weights")
+    with pytest.raises(ConfigError, match="cannot be loaded"):
+        HfEncoder(deeper)
+
+
+@needs_transformers
+def test_vectors_are_kept_where_the_environment_says(
+    tiny_bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert isinstance(from_argument(str(tiny_bert)), HfEncoder)
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "vectors"))
+    vectors = from_argument(str(tiny_bert)).encode(TEXTS)
+    monkeypatch.setattr(HfEncoder, "encode", lambda *_: pytest.fail("these texts are known"))
+    np.testing.assert_array_equal(from_argument(str(tiny_bert)).encode(TEXTS[::-1]), vectors[::-1])
+
+
+@needs_transformers
+def test_a_transformer_is_trained_by_the_same_command(tiny_bert: Path, tmp_path: Path) -> None:
     from click.testing import CliRunner
 
     from wmbench.semantics.commands import train_encoder

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +22,8 @@ from filelock import FileLock
 from wmbench.errors import IntegrityError
 from wmbench.types import Encoder
 
+FOLDER_VARIABLE = "WMBENCH_EMBEDDINGS"
+"""Environment variable with the folder of the caches; without it nothing is kept."""
 HEADER_BYTES = 256
 KEY_BYTES = 16
 CHECKSUM_BYTES = 4
@@ -130,6 +133,14 @@ class CachedEncoder:
             vectors.update(zip(missing, fresh, strict=True))
         found = [vector for text in texts if (vector := vectors[text]) is not None]
         return np.stack(found) if found else np.empty((0, self.dimension), dtype=np.float32)
+
+
+def kept_on_disk(encoder: Encoder) -> Encoder:
+    """The encoder with a cache in the folder that the environment names, if it names one."""
+    folder = os.environ.get(FOLDER_VARIABLE)
+    if not folder:
+        return encoder
+    return CachedEncoder(encoder, EmbeddingCache(Path(folder).expanduser(), encoder.fingerprint, encoder.dimension))
 
 
 def text_key(text: str) -> bytes:

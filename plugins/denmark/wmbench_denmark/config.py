@@ -72,8 +72,8 @@ class DenMarkConfig(ScanConfig):
     prf: Prf = Field(
         "hmac", description="hmac: from the secret key; official: the authors' public seeds (to reproduce, not to use)."
     )
-    direction_seed: int = Field(42, ge=0, description="Seed of the directions under `prf: official`.")
-    sign_seed: int = Field(0, ge=0, description="Seed of the signs under `prf: official`.")
+    direction_seed: int = Field(42, ge=0, lt=2**64, description="Seed of the directions under `prf: official`.")
+    sign_seed: int = Field(0, ge=0, lt=2**64, description="Seed of the signs under `prf: official`.")
 
     @model_validator(mode="before")
     @classmethod
