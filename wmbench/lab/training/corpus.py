@@ -17,9 +17,10 @@ HELD_OUT_SEEDS = range(2_000_000_000, 2_100_000_000)
 
 # Longer than the answer window, so that every training answer fills it: the lab has no end-of-text inside an answer.
 DOCUMENT_WORDS = 275
-# Mostly short sentences: what comes next is open where a sentence begins and hardly anywhere else, so such an answer
-# leaves more room for a mark. Favourite frames: the whole language has more than so small a model learns in an hour.
-WRITER = Style(lengths=(0.40, 0.52, 0.08), words_per_sentence=11.5, frames=2.0)
+# A writer with favourite words and frames: the whole language has more frames than so small a model learns in an hour.
+# (Mostly short sentences with even words left more room for a mark, but `mini` wrote worse: docs/decisions.md.)
+WRITER = Style(lengths=(0.22**6, 0.44**6, 0.34**6), frames=6.0, words=6.0)
+"""Whose documents `mini` learns from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +33,21 @@ def prompts() -> list[str]:
     return [prompt for topic in language().topics.values() for prompt in topic.prompts]
 
 
-def documents(seeds: Sequence[int], target_words: int = DOCUMENT_WORDS) -> Iterator[tuple[str, str]]:
+def documents(
+    seeds: Sequence[int], style: Style = WRITER, target_words: int = DOCUMENT_WORDS
+) -> Iterator[tuple[str, str]]:
     """(prompt, answer) for every seed; the prompt is drawn by the seed too."""
     every_prompt = prompts()
     for seed in seeds:
         prompt = every_prompt[random.Random(seed).randrange(len(every_prompt))]
-        yield prompt, sample(prompt, seed, target_words=target_words, style=WRITER).text
+        yield prompt, sample(prompt, seed, target_words=target_words, style=style).text
 
 
-def examples(codec: TokenizerCodec, seeds: Sequence[int], answer_tokens: int) -> Iterator[Example]:
+def examples(
+    codec: TokenizerCodec, seeds: Sequence[int], answer_tokens: int, style: Style = WRITER
+) -> Iterator[Example]:
     """Prompt and exactly `answer_tokens` answer ids; the few documents that are too short are left out."""
-    for prompt, answer in documents(seeds):
+    for prompt, answer in documents(seeds, style):
         ids = codec.encode(answer)
         if len(ids) >= answer_tokens:
             yield Example(codec.encode_prompt(prompt), ids[:answer_tokens])

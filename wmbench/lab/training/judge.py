@@ -1,7 +1,8 @@
 """Train `mini-judge`: a small causal language model of lab documents. Resumable; a quarter of an hour on two cores.
 
 It shares with `mini` the tokenizer and the layers, and nothing else: next-token loss, a causal mask, another shape,
-another seed and other documents, so that it judges the outputs of `mini` from the outside.
+another seed and other documents, so that it judges the outputs of `mini` from the outside. Its documents have no
+favourite words or frames: it charges what the language would not say, not what one writer would rarely choose.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from wmbench.lab.sample import EVEN
 from wmbench.lab.training.backbone import BackboneRecipe, BackboneTrainer
 from wmbench.lab.training.corpus import HELD_OUT_SEEDS, TRAIN_SEEDS, Example, examples
 from wmbench.runtime.backbones.transformer import MaskedDiffusionTransformer
@@ -94,7 +96,7 @@ class JudgeTrainer(BackboneTrainer):
         return {"next-token": loss}
 
     def _examples(self, skip: int) -> Iterator[Example]:
-        return examples(self.codec, JUDGE_SEEDS[int(skip * 1.1) :], self.recipe.answer_tokens)
+        return examples(self.codec, JUDGE_SEEDS[int(skip * 1.1) :], self.recipe.answer_tokens, EVEN)
 
 
 def held_out_loss(
@@ -105,7 +107,7 @@ def held_out_loss(
     documents: int = HELD_OUT_DOCUMENTS,
 ) -> float:
     """Mean negative log-likelihood per answer token of held-out documents."""
-    held_out = list(islice(examples(codec, HELD_OUT_SEEDS, answer_tokens), documents))
+    held_out = list(islice(examples(codec, HELD_OUT_SEEDS, answer_tokens, EVEN), documents))
     with torch.inference_mode():
         batches = (causal_batch(held_out[i : i + 8], pad_id) for i in range(0, documents, 8))
         return torch.cat([token_losses(model, batch) for batch in batches]).mean().item()
