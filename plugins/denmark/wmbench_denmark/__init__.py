@@ -39,6 +39,7 @@ _DECODING_ONLY = frozenset(
         "position_scope",
         "same_positions",
         "candidate_temperature",
+        "candidate_top_p",
         "rollout_temperature",
         "rollouts",
         "rollout_schedule",

@@ -104,7 +104,8 @@ def draw_candidates(step: Step, units: Sequence[ActiveUnit], config: DenMarkConf
     logits = step.logits(cells)
     u = torch.from_numpy(np.concatenate(uniforms)).to(logits.device)
     temperature = step.decoding.temperature if config.candidate_temperature is None else config.candidate_temperature
-    drawn = draw_tokens(logits, u, temperature, step.decoding.top_k, step.decoding.top_p)
+    top_p = step.decoding.top_p if config.candidate_top_p is None else config.candidate_top_p
+    drawn = draw_tokens(logits, u, temperature, step.decoding.top_k, top_p)
     log_p = (logits.gather(1, drawn) - logits.logsumexp(1, keepdim=True)).double().cpu().numpy()  # [cells, K]
     tokens = drawn.cpu().numpy()  # [cells, K]: what candidate k would write there
     candidates, at = [], 0

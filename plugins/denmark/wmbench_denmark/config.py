@@ -46,6 +46,9 @@ class DenMarkConfig(ScanConfig):
     candidate_temperature: float | None = Field(
         0.6, ge=0, description="Temperature of candidate tokens; null: that of the run."
     )
+    candidate_top_p: float | None = Field(
+        None, gt=0, le=1, description="Nucleus of candidate tokens, as in the authors' code; null: that of the run."
+    )
     rollout_temperature: float | None = Field(0.5, ge=0, description="Temperature of rollouts; null: that of the run.")
     rollouts: int = Field(3, ge=1, description="R: rollouts per candidate, on average over a unit.")
     rollout_schedule: RolloutSchedule = Field(
