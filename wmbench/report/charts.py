@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import altair as alt
 
@@ -46,7 +46,7 @@ def _robustness(document: Document) -> Chart:
     if not rows:
         return missing("robustness", "Robustness", "No run has any text to show.")
     # Attacks go down: they are many and have long names. Every label is drawn, however many there are.
-    plain = {"domain": False, "ticks": False, "labelOverlap": False}
+    plain: dict[str, Any] = {"domain": False, "ticks": False, "labelOverlap": False}
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         x=alt.X("scheme:N", sort=document.schemes, title=None, axis=alt.Axis(orient="top", labelAngle=-30, **plain)),
         y=alt.Y("attack:N", sort=document.attacks, title=None, axis=alt.Axis(**plain)),
