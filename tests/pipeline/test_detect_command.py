@@ -133,6 +133,17 @@ def test_files_folders_and_standard_input(
     assert detected_json(capsys, finished, "-")[0]["name"] == "standard input"
 
 
+def test_a_file_of_many_texts_is_named_once(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.txt").write_text("w3 w4 w5")
+    (tmp_path / "b.jsonl").write_text('{"id": "x", "text": "w6"}\n"w7 w8"\n')
+    assert detect(finished, str(tmp_path)) == 0
+    lines = [line for line in capsys.readouterr().out.splitlines() if "warning" not in line]
+    first, heading, *others = lines
+    assert first.startswith(f"{tmp_path}/a.txt: ")
+    assert heading == f"{tmp_path}/b.jsonl"
+    assert [line.partition(":")[0] for line in others] == ["  x", "  2"]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

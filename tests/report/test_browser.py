@@ -58,6 +58,12 @@ def test_a_strength_curve_has_a_dot_for_every_scheme_and_strength(page: Page) ->
     assert page.value(f"{chart}.querySelectorAll('.mark-line path').length") == len(SCHEMES)
 
 
+def test_the_robustness_chart_names_every_scheme_and_attack(page: Page) -> None:
+    labels = "document.querySelectorAll('[data-chart=robustness] svg .role-axis-label text')"
+    shown = page.value(f"[...{labels}].filter(label => label.getAttribute('opacity') !== '0').map(l => l.textContent)")
+    assert sorted(shown) == sorted([*SCHEMES, *ATTACKS])
+
+
 def test_sorting(page: Page) -> None:
     values = f"{SHOWN}.map(row => Number(row.querySelector('[data-key=\"0.01\"]').dataset.threshold))"
     page.value("document.querySelector('button[data-sort=\"0.01\"]').click()")
@@ -126,3 +132,4 @@ def test_dark_and_narrow(page: Page) -> None:
     choose(page, "#chooser [name=example]", "1")  # a word of 3,000 letters
     assert page.value("document.documentElement.scrollWidth") <= 400
     assert page.value("getComputedStyle(document.querySelector('#results tbody tr')).display") == "grid"
+    assert page.value("(nav => nav.scrollWidth <= nav.clientWidth)(document.querySelector('nav'))")

@@ -25,6 +25,8 @@ class InputText:
     """That of its record, if it has one."""
     prompt: str = ""
     """The prompt it answers, if its record says so."""
+    source: str = ""
+    """What it was read from, if that holds several texts."""
 
 
 def read_inputs(sources: Iterable[str], *, lines_on_stdin: bool = False) -> Iterator[InputText]:
@@ -92,7 +94,8 @@ def _record(source: str, number: int, line: str) -> Iterator[InputText]:
     if not isinstance(text, str):
         raise ConfigError("a line has no text", where=f"{source}:{number}", hint=expected)
     name = f"{source}:{number if identity is None else identity}"
-    yield InputText(name, text, "" if identity is None else str(identity), prompt if isinstance(prompt, str) else "")
+    own = "" if identity is None else str(identity)
+    yield InputText(name, text, own, prompt if isinstance(prompt, str) else "", source)
 
 
 def _decoded(content: bytes) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import IO, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import IO, Any, Final, NamedTuple
 
 from wmbench.bench.measure import FPR_TARGETS, NULL_AUC_BAND, target_name
 
 Metrics = Mapping[str, Any]
-_WIDTH = 140
+_WIDTH: Final = 140
 
 
 def print_summary(results: Sequence[Metrics], file: IO[str] | None = None) -> None:
@@ -20,63 +21,64 @@ def print_summary(results: Sequence[Metrics], file: IO[str] | None = None) -> No
         console = Console(file=file, highlight=False, width=_WIDTH)
     for backbone, dataset in dict.fromkeys((m["backbone"], m["dataset"]) for m in results):
         group = [m for m in results if (m["backbone"], m["dataset"]) == (backbone, dataset)]
-        console.print(_table(f"{backbone}, prompts {dataset}", group))
+        title = f"{backbone}, prompts {dataset}"
+        wide = _table(title, group, _WIDE)
+        needed = console.measure(wide, options=console.options.update(width=10 * _WIDTH)).maximum
+        console.print(wide if needed <= console.width else _table(title, group, _COMPACT))
         for line in _footnotes(group):
             console.print(line, style="dim", soft_wrap=True)
 
 
-def _table(title: str, results: Iterable[Metrics]) -> Any:
+def _table(title: str, results: Iterable[Metrics], layout: _Layout) -> Any:
     from rich import box
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("scheme", overflow="fold")
-    table.add_column("attack", overflow="fold")
-    table.add_column("n", justify="right")
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=layout.padding)
+    table.add_column("scheme\n  attack", overflow="fold")
+    table.add_column("n", justify="right", overflow="fold")
     for target in FPR_TARGETS:
-        table.add_column(f"TPR at {target:.1%} FPR\nthreshold / split", no_wrap=True)
+        table.add_column(layout.heading.format(target), no_wrap=True)
     table.add_column("AUC", no_wrap=True)
     for metrics in results:
-        first = True
+        table.add_row(metrics["scheme"], style="bold")
         for cell in metrics["cells"]:
-            table.add_row(metrics["scheme"] if first else "", *_cell(cell))
-            first = False
-        for row in _controls(metrics):
-            table.add_row("", *row, style="dim")
+            table.add_row(*_cell(cell, layout))
+        for row in _controls(metrics, layout):
+            table.add_row(*row, style="dim")
         table.add_section()
     return table
 
 
-def _cell(cell: Metrics) -> list[str]:
+def _cell(cell: Metrics, layout: _Layout) -> list[str]:
     failed = f" ({cell['failed']} failed)" if cell["failed"] else ""
-    row = [cell["attack"], f"{cell['n']}{failed}"]
+    row = [f"  {cell['attack']}", f"{cell['n']}{failed}"]
     if not cell["n"]:
         return [*row, *["no text"] * (len(FPR_TARGETS) + 1)]
     for target in FPR_TARGETS:
         rates = cell["tpr"][target_name(target)]
-        row.append(f"{_rate(rates['threshold'])}\n{_rate(rates['split'])}")
-    return [*row, _rate(cell["auc"], 3)]
+        row.append(f"{layout.tpr(rates['threshold'])}\n{layout.tpr(rates['split'])}")
+    return [*row, layout.auc(cell["auc"])]
 
 
-def _controls(metrics: Metrics) -> Iterable[list[str]]:
+def _controls(metrics: Metrics, layout: _Layout) -> Iterable[list[str]]:
     """False positives of each null family stand in the split rows of the table; the wrong keys have an AUC."""
     for number, family in enumerate(metrics["nulls"]):
         name = f"FPR: {family['family']}" + (" held out" if number == 0 else "")
         if attack := family.get("attack"):
             name += f", {attack}"
-        rates = [_rate(family["fpr"][target_name(target)], 3) for target in FPR_TARGETS]
+        rates = [layout.fpr(family["fpr"][target_name(target)]) for target in FPR_TARGETS]
         area = metrics["clean_auc"] if family["family"] == "clean" and not attack else None
-        yield [name, str(family["n"]), *rates, _rate(area, 3) if area else ""]
+        yield [f"  {name}", str(family["n"]), *rates, layout.auc(area) if area else ""]
     wrong = metrics["wrong_keys"]
     if not wrong["n"]:
-        yield [f"wrong key: n/a ({wrong['why']})", "", *[""] * (len(FPR_TARGETS) + 1)]
+        yield [f"  wrong key: n/a ({wrong['why']})", "", *[""] * (len(FPR_TARGETS) + 1)]
         return
     keys = f"{wrong['n']} wrong keys" if wrong["n"] > 1 else "one wrong key"
     areas = {"marked": wrong.get("samples_auc"), "clean": wrong.get("clean_auc")}
     for found in wrong["families"]:
-        rates = [_rate(found["fpr"][target_name(target)], 3) for target in FPR_TARGETS]
+        rates = [layout.fpr(found["fpr"][target_name(target)]) for target in FPR_TARGETS]
         area = areas.get(found["family"])
-        yield [f"{keys}: {found['family']}", "", *rates, _rate(area, 3) if area else ""]
+        yield [f"  {keys}: {found['family']}", "", *rates, layout.auc(area) if area else ""]
 
 
 def _footnotes(results: Iterable[Metrics]) -> Iterable[str]:
@@ -148,10 +150,37 @@ def _signed(found: Metrics) -> str:
     return f"{found['estimate']:+.3f} [{found['low']:+.3f}, {found['high']:+.3f}]"
 
 
-def _rate(found: Metrics | None, digits: int = 2) -> str:
+def _rate(found: Metrics | None, digits: int = 2, scale: int = 1, gap: str = " ", comma: str = ", ") -> str:
     if found is None:
         return "n/a*"
+    estimate = f"{scale * found['estimate']:.{digits}f}"
     if found["low"] is None:
-        return f"{found['estimate']:.{digits}f} (one key)"
-    low, high = f"{found['low']:.{digits}f}", f"{found['high']:.{digits}f}"
-    return f"{found['estimate']:.{digits}f} [{low}, {high}]"
+        return f"{estimate}{gap}(one key)"
+    return f"{estimate}{gap}[{scale * found['low']:.{digits}f}{comma}{scale * found['high']:.{digits}f}]"
+
+
+class _Layout(NamedTuple):
+    """How figures are written."""
+
+    heading: str
+    padding: tuple[int, int, int, int]
+    tpr: Callable[[Metrics | None], str]
+    fpr: Callable[[Metrics | None], str]
+    auc: Callable[[Metrics | None], str]
+
+
+_WIDE: Final = _Layout(
+    "TPR at {:.1%} FPR\nthreshold / split",
+    (0, 1, 0, 1),
+    _rate,
+    partial(_rate, digits=3),
+    partial(_rate, digits=3),
+)
+# For 80 columns: percent, narrow intervals, and these below the estimate where a cell has only one figure.
+_COMPACT: Final = _Layout(
+    "TPR in %\nat {:.1%} FPR\nthreshold /\nsplit",
+    (0, 1, 0, 0),
+    partial(_rate, digits=0, scale=100, comma=","),
+    partial(_rate, digits=1, scale=100, gap="\n", comma=","),
+    partial(_rate, digits=3, gap="\n", comma=","),
+)

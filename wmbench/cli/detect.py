@@ -69,7 +69,7 @@ def detect(
     key = builder.existing_key(plan)
     if calibration is not None:
         require_fitting(calibration, detector, key.id if key else None, str(calibration_file))
-    show = _print_json if as_json else _print_verdict
+    show = _print_json if as_json else _Screen().show
     texts = read_inputs(sources or [STANDARD_INPUT])
     judged: list[JudgedText] = []
     while batch := list(islice(texts, _TEXTS_PER_CALL)):
@@ -135,23 +135,33 @@ def _print_json(item: InputText, verdict: Verdict, detector: Detector, warnings:
     click.echo(json.dumps(record))
 
 
-def _print_verdict(item: InputText, verdict: Verdict, detector: Detector, warnings: list[str]) -> None:
-    from rich.console import Console
+class _Screen:
+    """Verdicts for a reader. A file of many texts is named once, above them."""
 
-    from wmbench.cli.evidence import coloured
-    from wmbench.report.evidence import printable, spans
+    def __init__(self) -> None:
+        self._source = ""
 
-    console = Console(highlight=False, markup=False)
-    found = "watermark found" if verdict.detected else "no watermark found"
-    line = f"{printable(item.name)}: {found} at alpha = {verdict.alpha:g} (p = {verdict.p_value:.3g}; {verdict.method})"
-    console.print(line, style="bold green" if verdict.detected else "bold", soft_wrap=True)
-    for warning in warnings:
-        console.print(f"  warning: {warning}", style="yellow", soft_wrap=True)
-    if console.is_terminal and verdict.evidence:
-        console.print(
-            coloured(spans(detector.codec.encode(detector.as_scored(item.text)), verdict.evidence, detector.codec))
-        )
-        console.print("green speaks for the watermark, red against it", style="dim")
+    def show(self, item: InputText, verdict: Verdict, detector: Detector, warnings: list[str]) -> None:
+        from rich.console import Console
+
+        from wmbench.cli.evidence import coloured
+        from wmbench.report.evidence import printable, spans
+
+        console = Console(highlight=False, markup=False)
+        if item.source and item.source != self._source:
+            console.print(printable(item.source), soft_wrap=True)
+        self._source = item.source
+        name = f"  {item.name.removeprefix(f'{item.source}:')}" if item.source else item.name
+        found = "watermark found" if verdict.detected else "no watermark found"
+        judged = f"{found} at alpha = {verdict.alpha:g} (p = {verdict.p_value:.3g}; {verdict.method})"
+        style = "bold green" if verdict.detected else "bold"
+        console.print(f"{printable(name)}: {judged}", style=style, soft_wrap=True)
+        for warning in warnings:
+            console.print(f"    warning: {warning}", style="yellow", soft_wrap=True)
+        if console.is_terminal and verdict.evidence:
+            ids = detector.codec.encode(detector.as_scored(item.text))
+            console.print(coloured(spans(ids, verdict.evidence, detector.codec)))
+            console.print("green speaks for the watermark, red against it", style="dim")
 
 
 def _judged(item: InputText, verdict: Verdict, detector: Detector, warnings: list[str]) -> JudgedText:

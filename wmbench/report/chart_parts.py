@@ -39,10 +39,10 @@ def percent(target: str) -> str:
     return f"{100 * float(target):g}%"
 
 
-def colour(document: Document, *, with_legend: bool = True) -> alt.Color:
+def colour(document: Document, *, with_legend: bool = True, symbol: str = "circle") -> alt.Color:
     colours = [PALETTE[i % len(PALETTE)] for i in range(len(document.schemes))]
     named = list(dict.fromkeys(run.scheme for run in document.measured))
-    legend = alt.Legend(values=named, symbolOpacity=1, symbolStrokeWidth=2) if with_legend else None
+    legend = alt.Legend(values=named, symbolOpacity=1, symbolStrokeWidth=2, symbolType=symbol) if with_legend else None
     scale = alt.Scale(domain=document.schemes, range=colours)
     return alt.Color("scheme:N", scale=scale, title=None, legend=legend)
 

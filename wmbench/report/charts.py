@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import altair as alt
 
@@ -45,12 +45,11 @@ def _robustness(document: Document) -> Chart:
     )
     if not rows:
         return missing("robustness", "Robustness", "No run has any text to show.")
-    schemes = list(dict.fromkeys(row["scheme"] for row in rows))
+    # Attacks go down: they are many and have long names. Every label is drawn, however many there are.
+    plain: dict[str, Any] = {"domain": False, "ticks": False, "labelOverlap": False}
     base = alt.Chart(alt.InlineData(values=rows)).encode(
-        x=alt.X(
-            "attack:N", sort=document.attacks, title=None, axis=alt.Axis(labelAngle=-30, domain=False, ticks=False)
-        ),
-        y=alt.Y("scheme:N", sort=document.schemes, title=None, axis=alt.Axis(domain=False, ticks=False)),
+        x=alt.X("scheme:N", sort=document.schemes, title=None, axis=alt.Axis(orient="top", labelAngle=-30, **plain)),
+        y=alt.Y("attack:N", sort=document.attacks, title=None, axis=alt.Axis(**plain)),
         tooltip=tooltips("scheme", "attack", "n"),
     )
     squares = base.mark_rect(cornerRadius=4, stroke=None).encode(
@@ -63,7 +62,7 @@ def _robustness(document: Document) -> Chart:
         color=alt.condition("datum.estimate > 0.55", alt.value("#ffffff"), alt.value("#17202a")),
     )
     chart = filtered(alt.layer(squares, labels), document, _shown(rows), "datum.metric === shown")
-    return finished("robustness", "Robustness", caption, chart, height=38 * len(schemes))
+    return finished("robustness", "Robustness", caption, chart, height=28 * len(document.attacks))
 
 
 def _strength(document: Document) -> Chart:
@@ -83,15 +82,16 @@ def _strength(document: Document) -> Chart:
     if not curves:
         return missing("strength", title, "No attack of these runs has several strengths: --attack delete:grid.")
     base = alt.Chart(alt.InlineData(values=[row for row in rows if row["curve"] in curves])).encode(
-        x=alt.X("strength:Q", title="strength", scale=alt.Scale(zero=False, padding=12)),
+        x=alt.X("strength:Q", title="strength of the attack", scale=alt.Scale(zero=False, padding=12)),
         color=colour(document),
         tooltip=tooltips("scheme", "curve", "n", "strength"),
     )
-    up = alt.Y("estimate:Q", title="rate", scale=SHARE, axis=alt.Axis(format="%"))
+    title_y = "TPR or AUC, as chosen"
+    up = alt.Y("estimate:Q", title=title_y, scale=SHARE, axis=alt.Axis(format="%"))
     without = base.mark_rule(strokeDash=[2, 4], opacity=0.6).encode(
-        y=alt.Y("mean(before):Q", title="rate"), x=alt.value(0), x2=alt.value("width")
+        y=alt.Y("mean(before):Q", title=title_y), x=alt.value(0), x2=alt.value("width")
     )
-    spread = base.mark_rule(opacity=0.55).encode(y=alt.Y("low:Q", title="rate"), y2="high:Q")
+    spread = base.mark_rule(opacity=0.55).encode(y=alt.Y("low:Q", title=title_y), y2="high:Q")
     line = base.mark_line(strokeWidth=2).encode(y=up)
     dots = base.mark_point(filled=True, size=60, opacity=1).encode(
         y=up, shape=alt.Shape("scheme:N", sort=document.schemes, legend=None)
@@ -140,7 +140,7 @@ def _roc(document: Document) -> Chart:
                 axis=alt.Axis(values=ticks, format=".1~%"),
             ),
             y=alt.Y("tpr:Q", title="true-positive rate", scale=SHARE, axis=alt.Axis(format="%")),
-            color=colour(document),
+            color=colour(document, symbol="stroke"),
             strokeDash=alt.StrokeDash("scheme:N", sort=document.schemes, legend=None),
             tooltip=[alt.Tooltip("scheme:N"), alt.Tooltip("fpr:Q", format=".3%"), alt.Tooltip("tpr:Q", format=".1%")],
         )
@@ -208,12 +208,14 @@ def _quality(document: Document) -> Chart:
         tooltip=[alt.Tooltip("scheme:N"), alt.Tooltip("estimate:Q", format="+.3f", title="log-perplexity change"),
                  alt.Tooltip("tpr:Q", format=".1%"), alt.Tooltip("attacks:Q")],
     )  # fmt: skip
-    title_x = "change of log-perplexity against clean texts (left: better)"
+    title_x = "change of log-perplexity (left is better)"
     dots = base.mark_point(filled=True, size=140, opacity=1).encode(
         x=alt.X("estimate:Q", title=title_x), shape=alt.Shape("scheme:N", sort=document.schemes, legend=None)
     )
     spread = base.mark_rule().encode(x=alt.X("low:Q", title=title_x), x2="high:Q")
-    caption = "Upper left is best: found under attack, and as fluent as unmarked text."
+    caption = (
+        "Upper left is best: found under attack, and as fluent as the clean texts that the change is measured against."
+    )
     return finished("quality", title, caption, by_group(alt.layer(spread, dots), document))
 
 
@@ -260,12 +262,12 @@ def _length(document: Document) -> Chart:
     cut = any(run.tokens_to_detect and run.tokens_to_detect.detected_after for run in document.measured)
     caption += "; unattacked texts are cut after so many tokens." if cut else "."
     base = alt.Chart(alt.InlineData(values=rows)).encode(
-        x=alt.X("tokens:Q", title="tokens", scale=alt.Scale(zero=False, padding=12)),
+        x=alt.X("tokens:Q", title="length of the text in tokens", scale=alt.Scale(zero=False, padding=12)),
         color=colour(document),
         tooltip=tooltips("scheme", "attack", "n", "tokens"),
     )
-    up = alt.Y("estimate:Q", title="detected", scale=SHARE, axis=alt.Axis(format="%"))
-    spread = base.mark_rule(opacity=0.55).encode(y=alt.Y("low:Q", title="detected"), y2="high:Q")
+    up = alt.Y("estimate:Q", title="texts detected", scale=SHARE, axis=alt.Axis(format="%"))
+    spread = base.mark_rule(opacity=0.55).encode(y=alt.Y("low:Q", title="texts detected"), y2="high:Q")
     line = base.mark_line(strokeWidth=2).encode(y=up)
     dots = base.mark_point(filled=True, size=60, opacity=1).encode(
         y=up, shape=alt.Shape("scheme:N", sort=document.schemes, legend=None)

@@ -156,7 +156,7 @@ def _card(run: RunReport) -> dict[str, Any]:
     rates = [rate.estimate for rate, _ in attacked]
     if rates:
         headline = f"{100 * sum(rates) / len(rates):.0f}%", f"mean TPR at {_percent(target)} FPR under attack"
-        facts.append(("mean AUC under attack", mean_area))
+        facts.append(("mean AUC under attack", (mean_area, "")))
     elif areas and unhurt is None:
         headline = mean_area, "mean AUC under attack; so few null texts decide no rate"
     else:
@@ -164,9 +164,9 @@ def _card(run: RunReport) -> dict[str, Any]:
     if needed := run.tokens_to_detect:
         facts.append(("median tokens to detect", _with_interval(needed)))
     if change := run.quality.get("delta_log_perplexity"):
-        facts.append(("log-perplexity to clean", _with_interval(change, digits=2, sign="+")))
+        facts.append(("log-perplexity change", _with_interval(change, digits=2, sign="+")))
     if run.cost and run.cost.forward_rows_ratio:
-        facts.append(("model forwards to clean", _with_interval(run.cost.forward_rows_ratio, " ×", digits=2)))
+        facts.append(("model forwards", _with_interval(run.cost.forward_rows_ratio, " × clean", digits=2)))
     elif run.cost and run.cost.forward_rows:
         facts.append(("model forwards per token", _with_interval(run.cost.forward_rows, digits=2)))
     return {"scheme": run.scheme, "group": run.group, "headline": headline, "facts": facts}
@@ -174,14 +174,15 @@ def _card(run: RunReport) -> dict[str, Any]:
 
 def _with_interval(
     found: Rate | TokensToDetect | None, unit: str = "", scale: int = 1, digits: int = 0, sign: str = ""
-) -> str:
+) -> tuple[str, str]:
+    """The estimate, and behind it the interval."""
     if found is None or found.estimate is None:
-        return "n/a"
+        return "n/a", ""
     estimate, low, high = (
         f"{scale * value:{sign}.{digits}f}" if value is not None else "?"
         for value in (found.estimate, found.low, found.high)
     )
-    return f"{estimate}{unit} [{low}, {high}]"
+    return f"{estimate}{unit}", f"[{low}, {high}]"
 
 
 def _percent(target: str) -> str:
