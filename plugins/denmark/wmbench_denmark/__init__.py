@@ -21,12 +21,20 @@ from wmbench.published import (
 )
 from wmbench.types import SchemeInfo
 
+_FOR_SHORT_SENTENCES: Mapping[str, Any] = {
+    "unit_size": 18,
+    "scan_sizes": "9..27",
+    "channels": 1,
+    "candidates": 32,
+    "rollouts": 6,
+    "candidate_temperature": 0.5,
+}
 PAPER_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     **on((*LLADA, *LLADA2), ENCODER, blocks()),
     **on(DREAM, ENCODER, origin()),
-    # The lab decodes in blocks of five, and its texts leave little to choose. Picked among nine combinations on 16
-    # answers, which do not tell neighbours apart (docs/results-lab.md says how).
-    **{name: {"position_scope": "block", "channels": 1, "rollouts": 6, "candidate_temperature": 0.5} for name in LAB},
+    # The lab decodes in blocks of five; a sentence of it has 18 tokens, and at each of its choices little is open. Picked
+    # among seven combinations on 30 answers of `tuning` (docs/denmark.md).
+    **{name: {"position_scope": "block", **_FOR_SHORT_SENTENCES} for name in LAB},
 }
 """What differs from the defaults of `DenMarkConfig`, which are the paper's."""
 
