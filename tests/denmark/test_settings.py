@@ -85,8 +85,15 @@ def test_published_settings_are_valid() -> None:
     for backbone, settings in info.settings.items():
         Decoding(**settings.get("decoding", {}))
         config = DenMarkConfig(**{name: value for name, value in settings.items() if name != "decoding"})
-        budget = (1, 6) if backbone in LAB else (2, 3)
-        assert (config.unit_size, config.candidates, config.channels, config.rollouts) == (25, 16, *budget)
+        expected = (18, 32, 1, 6) if backbone in LAB else (25, 16, 2, 3)
+        assert (config.unit_size, config.candidates, config.channels, config.rollouts) == expected
+        assert config.scan_sizes == tuple(range(config.unit_size // 2, config.unit_size * 3 // 2 + 1))
+
+
+def test_candidates_may_have_a_nucleus_of_their_own() -> None:
+    """As narrow as can be it leaves the likeliest token only, which temperature 0 takes as well."""
+    narrow, greedy = tokens(generated(candidate_top_p=1e-9)), tokens(generated(candidate_temperature=0.0))
+    assert narrow == greedy != tokens(generated())
 
 
 class LyingEncoder(ToyEncoder):
