@@ -66,7 +66,7 @@ class MiniBackbone:
 
 
 def column_by_column(weight: Tensor) -> Tensor:
-    """The same matrix in the other order of memory, in which products with few rows are a fifth faster."""
+    """The same matrix in the order of memory that products with few rows read fastest."""
     return weight.T.contiguous().T
 
 

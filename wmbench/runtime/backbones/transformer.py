@@ -54,7 +54,7 @@ class KeyValuePrefix:
 
 
 class RootMeanSquareNorm(nn.RMSNorm):
-    """torch's own to the last bit, in half of the time: it keeps less temporary memory."""
+    """torch's own to the last bit, with less temporary memory, which is most of what a small norm costs."""
 
     def forward(self, x: Tensor) -> Tensor:
         assert self.eps is not None
