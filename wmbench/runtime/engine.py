@@ -22,6 +22,11 @@ from wmbench.runtime.views import HiddenView, Request
 from wmbench.runtime.windows import batched, final_columns, first_column, padded_width
 from wmbench.types import IntArray
 
+GPU_FORWARD_TOKENS = 16_384
+CPU_FORWARD_TOKENS, CPU_LOGIT_ROWS = 1024, 256
+"""What is computed at once. A CPU is fastest on what stays in its cache, and products of so many rows are large enough
+for models of any size."""
+
 
 @dataclass(slots=True)
 class Counters:
@@ -54,8 +59,8 @@ class Engine:
     backbone: Backbone
     banned: Sequence[int] = ()
     """Banned ids on top of the backbone's own (for instance EOS)."""
-    max_forward_tokens: int = 16_384
-    """Positions per forward; look-ahead over more candidates than fit is split."""
+    max_forward_tokens: int = 0
+    """Positions per forward; look-ahead over more candidates than fit is split. 0: as many as suit the device."""
     max_logit_values: int = 2**27
     """Logits computed at once (float32: 512 MiB)."""
     guidance: float = 0.0
@@ -69,6 +74,9 @@ class Engine:
                 why=f"{self.backbone.name} is block-causal: its prefix cache holds the prompt",
                 hint="leave out -D guidance",
             )
+        if not self.max_forward_tokens:
+            on_cpu = self.backbone.device.type == "cpu"
+            self.max_forward_tokens = CPU_FORWARD_TOKENS if on_cpu else GPU_FORWARD_TOKENS
         banned = sorted({*self.backbone.banned_ids, *self.banned})
         self.banned_ids = torch.tensor(banned, dtype=torch.int64, device=self.backbone.device)
         self.allowed = np.ones(self.backbone.vocab_size, dtype=bool)
@@ -276,4 +284,5 @@ class Engine:
     @property
     def logit_rows(self) -> int:
         """How many rows of logits fit the memory bound."""
-        return max(1, self.max_logit_values // self.backbone.vocab_size)
+        rows = max(1, self.max_logit_values // self.backbone.vocab_size)
+        return min(rows, CPU_LOGIT_ROWS) if self.backbone.device.type == "cpu" else rows

@@ -114,12 +114,14 @@ class Lookahead:
             if len(wanted):
                 asked.setdefault((self._row_index[i], self._contents[i], wanted.tobytes()), []).append(i)
         shared = list(asked.values())
-        for chunk in self._chunks([columns[edits[0]] for edits in shared]):
-            sharers = [shared[c] for c in chunk]
-            leaders = [edits[0] for edits in sharers]
-            views = self._views(leaders, [columns[i] for i in leaders])
-            states = torch.cat([view.at(columns[i]) for view, i in zip(views, leaders, strict=True)])
-            yield sharers, self._engine.logits(states, [(self._rows[i], len(columns[i])) for i in leaders])
+        leaders = [edits[0] for edits in shared]
+        if not leaders:
+            return
+        views = self._views(leaders, [columns[i] for i in leaders])
+        for chunk in self._chunks([columns[i] for i in leaders]):
+            states = torch.cat([views[c].at(columns[leaders[c]]) for c in chunk])
+            owners = [(self._rows[leaders[c]], len(columns[leaders[c]])) for c in chunk]
+            yield [shared[c] for c in chunk], self._engine.logits(states, owners)
 
     def _chunks(self, columns: Sequence[IntArray]) -> Iterator[list[int]]:
         """Split the work so that the logits of one chunk fit the memory bound."""

@@ -6,6 +6,7 @@ A row's geometry is a function of the row alone, never of its neighbours in the 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -89,10 +90,15 @@ def _attention_blocks(row: Row, begin: int, end: int, attention: Attention) -> I
     """Attention blocks of the columns begin .. end."""
     if attention.block_length is None:
         return 0
-    columns = np.arange(begin, end)
     if attention.earlier == "merged":
-        border = final_columns(row, attention)
-        return np.where(columns < border, 0, 1 + (columns - border) // attention.block_length)
+        return _blocks_from(final_columns(row, attention), begin, end, attention.block_length)
     if attention.origin == "prompt":
-        return columns // attention.block_length
-    return np.where(columns < row.start, 0, 1 + (columns - row.start) // attention.block_length)
+        return _blocks_from(0, begin, end, attention.block_length)
+    return _blocks_from(row.start, begin, end, attention.block_length)
+
+
+@lru_cache(maxsize=256)  # a row's candidates all have the same
+def _blocks_from(border: int, begin: int, end: int, block_length: int) -> IntArray:
+    """Blocks of the columns begin .. end where they are counted from a border, before which all is block 0."""
+    columns = np.arange(begin, end)
+    return np.where(columns < border, 0, 1 + (columns - border) // block_length)

@@ -53,6 +53,20 @@ class KeyValuePrefix:
         return KeyValuePrefix(tuple((torch.cat([k, k2], 1), torch.cat([v, v2], 1)) for (k, v), (k2, v2) in pairs))
 
 
+class RootMeanSquareNorm(nn.RMSNorm):
+    """torch's own to the last bit, with less temporary memory, which is most of what a small norm costs."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        assert self.eps is not None
+        return unit_size(x, self.eps).mul_(self.weight)
+
+
+def unit_size(x: Tensor, eps: float) -> Tensor:
+    """Vectors along the last axis, divided by their root mean square."""
+    wide = x.float()
+    return (wide * (wide * wide).mean(-1, keepdim=True).add_(eps).rsqrt_()).to(x.dtype)
+
+
 class Rotary(nn.Module):
     """Rotary position embedding: pairs (i, i + d/2) are rotated by position * theta^(-2i/d)."""
 
@@ -63,14 +77,15 @@ class Rotary(nn.Module):
         self.register_buffer("frequencies", theta**-exponents, persistent=False)
 
     def forward(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        angles = positions[..., None].float() * self.frequencies  # [B, W, d/2]
-        angles = torch.cat([angles, angles], -1)[:, None]  # [B, 1, W, d]
-        return angles.cos(), angles.sin()
+        """Cosines, and sines with the sign of the half they turn, each [B, W, 1, 1, d]."""
+        angles = positions[..., None, None, None].float() * self.frequencies
+        cos, sin = angles.cos(), angles.sin()
+        return torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     left, right = x.chunk(2, dim=-1)
-    return x * cos + torch.cat([-right, left], -1) * sin
+    return x * cos + torch.cat([right, left], -1) * sin
 
 
 class LocalMixing(nn.Module):
@@ -87,21 +102,30 @@ class LocalMixing(nn.Module):
         self.offsets = shape.neighbours
         self.weight = nn.Parameter(torch.zeros(len(self.offsets), 1, shape.width))
 
-    def forward(self, x: Tensor, same_block: Sequence[Tensor]) -> Tensor:
+    def forward(self, x: Tensor, same_block: Sequence[Tensor] | None) -> Tensor:
         """[B, W, D]; `same_block` as from `same_block_masks`."""
         reach, width = max(map(abs, self.offsets)), x.shape[1]
         padded = F.pad(x, (0, 0, reach, reach))
-        for offset, weight, same in zip(self.offsets, self.weight, same_block, strict=True):
-            x = x + padded[:, reach + offset : reach + offset + width] * same * weight
+        for i, (offset, weight) in enumerate(zip(self.offsets, self.weight, strict=True)):
+            neighbour = padded[:, reach + offset : reach + offset + width]
+            x = x + (neighbour if same_block is None else neighbour * same_block[i]) * weight
         return x
 
 
-def same_block_masks(blocks: Tensor, offsets: Sequence[int]) -> list[Tensor]:
-    """For every offset [B, W, 1]: 1 where the neighbour at that offset lies in the same block, else 0."""
+def same_block_masks(blocks: Tensor, offsets: Sequence[int]) -> list[Tensor] | None:
+    """For every offset [B, W, 1]: 1 where the neighbour at that offset lies in the same block, else 0. None if every
+    window lies in one block, as nearly all do that continue a prefix: then there is nothing to mask."""
+    if (blocks == blocks[:, :1]).all():
+        return None
     reach, width = max(map(abs, offsets), default=0), blocks.shape[1]
     padded = F.pad(blocks, (reach, reach), value=-1)
     neighbours = (padded[:, reach + offset : reach + offset + width] for offset in offsets)
     return [(neighbour == blocks)[..., None].float() for neighbour in neighbours]
+
+
+def added_to_scores(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """What attention makes of a boolean mask; made once, it serves all layers."""
+    return torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, -torch.inf)
 
 
 class Layer(nn.Module):
@@ -109,51 +133,58 @@ class Layer(nn.Module):
         super().__init__()
         self.heads = shape.heads
         self.mixing = LocalMixing(shape) if shape.neighbours else None
-        self.attention_norm = nn.RMSNorm(shape.width, eps=1e-6)
+        self.attention_norm = RootMeanSquareNorm(shape.width, eps=1e-6)
         self.qkv = nn.Linear(shape.width, 3 * shape.width, bias=False)
         self.gain = nn.Parameter(torch.ones(shape.heads, 1, 1)) if shape.normed_heads else None
         self.out = nn.Linear(shape.width, shape.width, bias=False)
-        self.mlp_norm = nn.RMSNorm(shape.width, eps=1e-6)
+        self.mlp_norm = RootMeanSquareNorm(shape.width, eps=1e-6)
         self.gate_up = nn.Linear(shape.width, 2 * shape.mlp_width, bias=False)
         self.down = nn.Linear(shape.mlp_width, shape.width, bias=False)
 
-    def mix(self, x: Tensor, same_block: Sequence[Tensor]) -> Tensor:
+    def mix(self, x: Tensor, same_block: Sequence[Tensor] | None) -> Tensor:
         return x if self.mixing is None else self.mixing(x, same_block)
 
     def heads_of(self, x: Tensor, rope: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """Rotated queries and keys, and values, each [B, H, W, d]."""
         batch, length, _ = x.shape
         qkv = self.qkv(self.attention_norm(x)).view(batch, length, 3, self.heads, -1)
-        q, k, v = qkv.permute(2, 0, 3, 1, 4)
-        if self.gain is not None:
-            q, k = F.rms_norm(q, q.shape[-1:]) * self.gain, F.rms_norm(k, k.shape[-1:])
-        return rotate(q, *rope), rotate(k, *rope), v
+        qk, v = qkv[:, :, :2], qkv[:, :, 2]
+        if self.gain is not None:  # one pass over queries and keys costs half of two
+            gains = torch.stack([self.gain, torch.ones_like(self.gain)])[..., 0]
+            qk = unit_size(qk, torch.finfo(torch.float32).eps) * gains
+        q, k = rotate(qk, *rope).transpose(1, 3).unbind(2)
+        return q, k, v.transpose(1, 2)
 
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
         """Add the attention output [B, H, W, d] and the MLP to the residual stream."""
         x = x + self.out(attended.transpose(1, 2).flatten(2))
         gate, up = self.gate_up(self.mlp_norm(x)).chunk(2, dim=-1)
-        return x + self.down(F.silu(gate) * up)
+        return x + self.down(F.silu(gate).mul_(up))
 
 
 def attend_packed(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor, group: WindowGroup, past: tuple[Tensor, Tensor]
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, group: WindowGroup, past: tuple[Tensor, Tensor]
 ) -> Tensor:
     """Attention [n, H, W, d] of n windows over one shared prefix [H, S, d] and each over itself.
 
-    The prefix is read once for all windows of the group instead of being copied n times.
+    The prefix is read once for all windows of the group instead of being copied n times. The mask is that of
+    `scaled_dot_product_attention`: where to look, what to add to the scores, or None.
     """
     n, heads, width, d = q.shape
     past_k, past_v = past
-    q = q * d**-0.5  # a power of two for the usual d: as exact as scaling the products, which are more
-    packed = q.transpose(0, 1).reshape(heads, n * width, d)
-    over_past = (packed @ past_k.transpose(1, 2)).view(heads, n, width, -1).transpose(0, 1)
-    over_self = (q @ k.transpose(2, 3)).masked_fill(~mask, -torch.inf)
+    # Heads first, so that weights need not be copied for the products. q is scaled instead of the products, which are
+    # more; that is as exact, for the usual d gives a power of two.
+    packed = (q * d**-0.5).transpose(0, 1).reshape(heads, n * width, d)
+    over_past = (packed @ past_k.transpose(1, 2)).view(heads, n, width, -1)
+    over_self = packed.view(heads, n, width, d) @ k.permute(1, 0, 3, 2)
+    if mask is not None:
+        mask = mask.transpose(0, 1)
+        over_self = over_self.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else over_self + mask
     scores = torch.cat([over_past, over_self], -1)
     weights = scores.softmax(-1, dtype=torch.float32).to(v.dtype)  # as attention kernels do in bfloat16
     w_past, w_self = torch.split(weights, [past_k.shape[1], width], dim=-1)
-    from_past = w_past.transpose(0, 1).reshape(heads, n * width, -1) @ past_v
-    return from_past.view(heads, n, width, d).transpose(0, 1) + w_self @ v
+    from_past = (w_past.flatten(1, 2) @ past_v).view(heads, n, width, d)
+    return (from_past + w_self @ v.transpose(0, 1)).transpose(0, 1)
 
 
 def attend_copies(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, copy_length: int) -> Tensor:
@@ -179,7 +210,7 @@ class MaskedDiffusionTransformer(nn.Module):
         self.embedding = nn.Embedding(shape.vocab_size, shape.width)
         self.rotary = Rotary(shape.width // shape.heads, shape.rope_theta)
         self.layers: Iterable[Layer] = nn.ModuleList(Layer(shape) for _ in range(shape.layers))  # type: ignore[assignment]
-        self.norm = nn.RMSNorm(shape.width, eps=1e-6)
+        self.norm = RootMeanSquareNorm(shape.width, eps=1e-6)
         self.output_bias = nn.Parameter(torch.zeros(shape.vocab_size))
         nn.init.normal_(self.embedding.weight, std=0.02)
 
@@ -204,8 +235,8 @@ class MaskedDiffusionTransformer(nn.Module):
         """States [B, W, width] of windows that may continue cached prefixes, and the extended prefixes."""
         x = self.embedding(windows.ids)
         rope = self.rotary(windows.positions)
-        mask = windows.mask()
         same = same_block_masks(windows.blocks, self.shape.neighbours)
+        mask = None if same is None else added_to_scores(windows.mask(), x.dtype)
         kept: list[list[tuple[Tensor, Tensor]]] = [[] for _ in windows.groups]
         for index, layer in enumerate(self.layers):
             x = layer.mix(x, same)
@@ -224,7 +255,7 @@ class MaskedDiffusionTransformer(nn.Module):
         q: Tensor,
         k: Tensor,
         v: Tensor,
-        mask: Tensor,
+        mask: Tensor | None,
         groups: Sequence[WindowGroup],
         layer: int,
         kept: list[list[tuple[Tensor, Tensor]]],
@@ -233,10 +264,11 @@ class MaskedDiffusionTransformer(nn.Module):
         parts, begin = [], 0
         for group, pairs in zip(groups, kept, strict=True):
             at = slice(begin, begin + group.count)
+            own_mask = None if mask is None else mask[at]
             if isinstance(group.prefix, KeyValuePrefix):
-                parts.append(attend_packed(q[at], k[at], v[at], mask[at], group, group.prefix.layers[layer]))
+                parts.append(attend_packed(q[at], k[at], v[at], own_mask, group, group.prefix.layers[layer]))
             else:
-                parts.append(F.scaled_dot_product_attention(q[at], k[at], v[at], attn_mask=mask[at]))
+                parts.append(F.scaled_dot_product_attention(q[at], k[at], v[at], attn_mask=own_mask))
             if group.keep:
                 pairs.append((k[begin, :, : group.keep], v[begin, :, : group.keep]))
             begin += group.count
