@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from wmbench_block_best_of_k.config import BestOfKConfig
 from wmbench_block_best_of_k.scheme import BlockBestOfK
+from wmbench_pmark.config import PMarkConfig
+from wmbench_pmark.scheme import PMark
 from wmbench_semstamp.config import SemStampConfig
 from wmbench_semstamp.keys import SemStampKey, bins_of
 from wmbench_semstamp.scheme import SemStamp
 
 from wmbench.runtime.backbone import Backbone
 from wmbench.runtime.settings import Decoding
-from wmbench.semantics.blocks import block_decoding
+from wmbench.semantics.blocks import Completions, Proposer, block_decoding
 from wmbench.testing import ToyEncoder, run_scheme, score_texts, toy_key, toy_samples
 from wmbench.testing.harness import SHORT
 from wmbench.types import Generation, SchemeContext
@@ -73,6 +76,25 @@ def test_more_completions_mark_more(tiny_full_backbone: Backbone) -> None:
         texts = [generation.text for generation in best_of(k, tiny_full_backbone)]
         means.append(score_texts(detector, tiny_full_backbone.codec, texts, KEY).scores.mean())
     assert means[1] > means[0] + 0.1
+
+
+@pytest.mark.parametrize("worded", [(2,), ()], ids=["one with words", "none with words"])
+@pytest.mark.parametrize(("scheme", "config"), [(BlockBestOfK, BestOfKConfig), (PMark, PMarkConfig)])
+def test_completions_without_words_are_the_last_resort(
+    scheme: Any, config: Any, worded: tuple[int, ...], tiny_full_backbone: Backbone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One with words is taken whatever it scores; where there is none, the first."""
+    describe, expected = Proposer._described, []
+
+    def described(self: Proposer, *unit_and_ids: Any) -> Completions:
+        found = describe(self, *unit_and_ids)
+        expected.extend(found.ids[worded[0] if worded else 0].tolist())
+        return replace(found, has_words=np.isin(np.arange(len(found)), worded))
+
+    monkeypatch.setattr(Proposer, "_described", described)
+    mark = scheme(config(**SETTINGS), context(tiny_full_backbone))
+    (generation,) = run_scheme(mark, tiny_full_backbone, toy_samples(1))
+    assert list(generation.token_ids) == expected
 
 
 def test_semstamp_walks_along_valid_bins(tiny_full_backbone: Backbone) -> None:

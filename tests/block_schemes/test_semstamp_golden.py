@@ -60,3 +60,9 @@ def test_chains_skip_units_without_words_and_end_with_the_text() -> None:
 def test_no_valid_bin_is_refused() -> None:
     with pytest.raises(ValueError, match="raise `rate` or `bits`"):
         SemStampConfig(bits=1, rate=0.25)
+
+
+def test_a_table_of_bins_stays_small() -> None:
+    """Every bin has its valid bins: 2^10 of them are a table of a megabyte, and 2^16 would be one of four gigabytes."""
+    with pytest.raises(ValueError, match="less than or equal to 10"):
+        SemStampConfig(bits=11)

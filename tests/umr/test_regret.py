@@ -15,6 +15,7 @@ from wmbench_umr.regret import Candidate, Regret, judge
 from wmbench.detection import Calibration
 from wmbench.errors import ConfigError
 from wmbench.runtime.backbone import Backbone
+from wmbench.runtime.backbones.tiny import ToyCodec
 from wmbench.runtime.loop import decode, make_engine
 from wmbench.runtime.row import Row
 from wmbench.runtime.settings import Decoding
@@ -139,6 +140,21 @@ def test_empirical_verdicts_need_a_calibration(tiny_full_backbone: Backbone) -> 
 
 def test_empty_votes_and_ties() -> None:
     assert recovered_bits(np.array([[0, 0], [2, 2], [3, 1], [0, 1]])) == [-1, -2, 0, 1]
+
+
+def test_ties_are_told_from_missing_votes() -> None:
+    """Message bit 0 gets one vote for a 1 and one for a 0; nobody votes for bit 1."""
+    codec = ToyCodec(61)
+    scheme = Umr(UmrConfig(message="11", p_value="normal"), SchemeContext(codec))
+    bitmap = scheme.bitmap(KEY)
+    first = int(np.flatnonzero(bitmap.bit_index[3:] == 0)[0]) + 3
+    hits = bitmap.hits(np.array(first), np.arange(61))
+    other = next(v for v in range(3, 61) if hits[v] != hits[first])
+    hooks, context = hooks_of(scheme, codec=codec), TextContext(evidence=True)
+    views = hooks.score(hooks.features([f"w{first} w{first} w{other}"], context), KEY, context)
+    (verdict,) = hooks.detect(views, None, context)
+    assert verdict.details["message"] == "-?"
+    assert verdict.details["votes"] == ["-: 1 of 2 votes for 1", "?: 0 of 0 votes for 1"]
 
 
 # --- the state machine -----------------------------------------------------------------------------------------

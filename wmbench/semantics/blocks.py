@@ -52,6 +52,11 @@ class Completions:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def worded(self) -> IntArray:
+        """Indices of the completions that have words: one without is chosen, the first, only when there is no other."""
+        return np.flatnonzero(self.has_words) if self.has_words.any() else np.zeros(1, dtype=np.int64)
+
 
 def first_units(step: Step, size: int) -> list[Unit]:
     """One unit per row of the step."""

@@ -43,11 +43,11 @@ class BlockBestOfK(UnitDetector):
         return commit_units(step, [(found.unit, self._best(found, vectors)) for found in proposed])
 
     def _best(self, found: Completions, vectors: UnitVectors) -> IntArray:
-        """The largest score; among equal ones the first."""
+        """The largest score of those that have words; among equal ones the first."""
         vector = vectors.first(found.unit.number + 1)[found.unit.number]
         # einsum sums every row by itself: equal completions score equal to the last bit.
         scores = np.einsum("nd,d->n", found.vectors.astype(np.float64), vector)
-        return found.ids[int(scores.argmax())]
+        return found.ids[int(found.worded[scores[found.worded].argmax()])]
 
     @hookimpl
     def score(self, features: Features, key: SecretKey | None, context: TextContext) -> Views:

@@ -28,7 +28,7 @@ _NEGLIGIBLE = 1e-9
 """Tokens of less weight are left out of a neighbour: k of them together move alpha by less than k times this. A sure
 neighbour then costs k colours instead of k^2."""
 _BLOCK = 128
-_VALUES_AT_ONCE = 2**18
+_VALUES_AT_ONCE = 2**17
 """Logits whose softmax is taken at once on a CPU: it stays in the cache."""
 
 

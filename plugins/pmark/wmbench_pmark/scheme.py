@@ -40,11 +40,11 @@ class PMark(UnitDetector):
         return commit_units(step, [(found.unit, self._chosen(step, found, marking)) for found in proposed])
 
     def _chosen(self, step: Step, found: Completions, marking: PMarkKey) -> IntArray:
-        """Any of the survivors, drawn evenly."""
-        cosines = np.einsum("nd,cd->nc", found.vectors.astype(np.float64), marking.pivots)
+        """Any of the survivors among those that have words, drawn evenly."""
+        cosines = np.einsum("nd,cd->nc", found.vectors[found.worded].astype(np.float64), marking.pivots)
         alive, _ = survivors(cosines, marking.bits(found.unit.number + 1)[found.unit.number], self._config.median)
         at = int(step.rows[found.unit.row].uniforms("pmark survivor", 1)[0] * len(alive))
-        return found.ids[int(alive[at])]
+        return found.ids[int(found.worded[alive[at]])]
 
     @hookimpl
     def score(self, features: Features, key: SecretKey | None, context: TextContext) -> Views:

@@ -10,7 +10,7 @@ from wmbench.semantics.scan_config import BlockConfig
 class SemStampConfig(BlockConfig):
     """The defaults are those of the DenMark paper's appendix. `candidates` are drawn at a time."""
 
-    bits: int = Field(2, ge=1, le=16, description="d: hyperplanes; they cut the space of meanings into 2^d bins.")
+    bits: int = Field(2, ge=1, le=10, description="d: hyperplanes; they cut the space of meanings into 2^d bins.")
     rate: float = Field(0.25, gt=0, lt=1, description="Share of bins that are valid after any given bin.")
     margin: float = Field(
         0.02, ge=0, lt=1, description="Least |cosine| with every hyperplane's normal, so that bins survive a rewrite."

@@ -19,6 +19,8 @@ from wmbench_umr.config import UmrConfig
 
 Flags = npt.NDArray[np.bool_]
 NO_VOTE, TIE = -1, -2
+SIGNS = {0: "0", 1: "1", NO_VOTE: "?", TIE: "-"}
+"""How bits are written, as in the published scorer."""
 _VIEW, _MESSAGE = "z", "message"
 
 
@@ -87,7 +89,7 @@ class UmrDetector:
             found = views.evidence[i] if views.evidence is not None else {}
             details = {"z": z, "p_normal": float(normal[i])}
             if _MESSAGE in found:
-                details["message"] = "".join("?" if e.weight == 0 else str(int(e.weight > 0)) for e in found[_MESSAGE])
+                details["message"] = "".join(e.label[0] for e in found[_MESSAGE])
                 details["votes"] = [e.label for e in found[_MESSAGE]]
             evidence = found.get(_VIEW, ())
             verdicts.append(Verdict(p, z, p <= context.alpha, context.alpha, _VIEW, method, evidence, details))
@@ -105,10 +107,11 @@ class UmrDetector:
         )
 
     def _message(self, bitmap: Bitmap, previous: IntArray, hits: Flags) -> tuple[Evidence, ...]:
-        """One item per message bit (its span is the bit's place): votes for a 1 minus votes for a 0."""
+        """One item per message bit (its span is the bit's place): votes for a 1 minus votes for a 0. Its label begins
+        with the sign of the bit."""
         length = len(bitmap.message)
         votes = message_votes(hits, bitmap.bit_index[previous], bitmap.target(previous), length)
         return tuple(
-            Evidence(b, b + 1, float(ones - zeros), f"{ones} of {zeros + ones} votes for 1")
-            for b, (zeros, ones) in enumerate(votes.tolist())
+            Evidence(b, b + 1, float(ones - zeros), f"{SIGNS[bit]}: {ones} of {zeros + ones} votes for 1")
+            for b, (bit, (zeros, ones)) in enumerate(zip(recovered_bits(votes), votes.tolist(), strict=True))
         )
