@@ -31,7 +31,7 @@ _COMPARED: Final = ["none", "denmark", "dlm_kgw", "dgmark", "patternmark", "umr"
 # (docs/baselines.md; what they cost on more answers: docs/results-lab.md).
 _OF_EQUAL_QUALITY: Final[Settings] = {
     "dlm_kgw": {"delta": 3.65},
-    "dgmark": {"candidate_top_k": 2},
+    "dgmark": {"candidate_top_k": 3},
     "patternmark": {"delta": 2.25},
     "umr": {"delta": 5.0},
 }
