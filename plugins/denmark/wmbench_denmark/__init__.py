@@ -32,7 +32,7 @@ _FOR_SHORT_SENTENCES: Mapping[str, Any] = {
 PAPER_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     **on((*LLADA, *LLADA2), ENCODER, blocks()),
     **on(DREAM, ENCODER, origin()),
-    # The lab decodes in blocks of five; a sentence of it has 18 tokens, and little in it is open. Picked among seven
+    # The lab decodes in blocks of five; a sentence of it has 18 tokens, and little in it is open. Picked among five
     # combinations on 30 answers of `tuning` (docs/denmark.md).
     **{name: {"position_scope": "block", **_FOR_SHORT_SENTENCES} for name in LAB},
 }
