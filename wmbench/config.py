@@ -219,6 +219,8 @@ def load_config(
         raise UnknownNameError("preset", preset, PRESETS, hint="name one of the known presets")
     said = merged(_plural(read_settings_file(Path(file)) if file else {}), _plural(options or {}))
     where = str(file) if file else None
+    if isinstance(said.get("schemes"), list):
+        said["schemes"] = _as_in_preset(said["schemes"], PRESETS[preset])
     effective = merged(PRESETS[preset], said)
     validated(RunConfig, effective, "run configuration", where)  # overrides need lists and dictionaries to work on
     said = _overridden(said, effective, overrides or Overrides())
@@ -227,6 +229,12 @@ def load_config(
         key_source(config.key)  # a mistake is reported before anything is loaded
     config._said = frozenset(said)
     return config
+
+
+def _as_in_preset(schemes: Sequence[Any], preset: Settings) -> list[Any]:
+    """Schemes that are only named keep the settings that the preset has for them."""
+    own = {one["name"]: one for one in preset.get("schemes", []) if isinstance(one, dict)}
+    return [own.get(one, one) if isinstance(one, str) else one for one in schemes]
 
 
 def _plural(settings: Mapping[str, Any]) -> Settings:

@@ -189,3 +189,12 @@ def test_a_misspelt_setting_is_refused_even_where_the_model_would_ignore_it() ->
 
     with pytest.raises(ConfigError, match="did you mean 'delta'"):
         validated(Lenient, {"delat": 3}, "scheme 'mine'")
+
+
+def test_a_scheme_that_is_only_named_keeps_the_settings_of_the_preset() -> None:
+    alone = load_config(preset="lab-mid", options={"schemes": ["dlm_kgw", "mine"]}).schemes
+    (own,) = (one for one in load_config(preset="lab-mid").schemes if one.name == "dlm_kgw")
+    assert own.params
+    assert [(one.name, one.params) for one in alone] == [("dlm_kgw", own.params), ("mine", {})]
+    said = [{"name": "dlm_kgw", "params": {"delta": 1.0}}]
+    assert load_config(preset="lab-mid", options={"schemes": said}).schemes[0].params == {"delta": 1.0}
