@@ -142,6 +142,23 @@ def test_a_model_without_its_head_is_refused(masked_lms: dict[str, Path], tmp_pa
         load(directory)
 
 
+def test_what_transformers_cannot_read(masked_lms: dict[str, Path], tmp_path: Path) -> None:
+    """A setting of the wrong kind, and a tokenizer whose only file is damaged."""
+    directory = Path(shutil.copytree(masked_lms["roberta"], tmp_path / "roberta"))
+    config = json.loads((directory / "config.json").read_text())
+    (directory / "config.json").write_text(json.dumps({**config, "hidden_size": "wide"}))
+    with pytest.raises(ConfigError, match="cannot be loaded") as caught:
+        load(directory)
+    assert "hidden_size" in str(caught.value.why)
+    (directory / "config.json").write_text(json.dumps({**config, "model_type": "xlm-roberta"}))
+    (directory / "tokenizer.json").unlink()
+    (directory / "sentencepiece.bpe.model").write_bytes(b"nothing")
+    with pytest.raises(ConfigError, match="tokenizer cannot be read") as caught:
+        load(directory)
+    assert caught.value.why
+    assert caught.value.hint
+
+
 def test_models_check(masked_lms: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["models", "check", "--device", "cpu", "-D", "max_new_tokens=30", "--json"]
     assert run_cli([*arguments, f"masked-lm:{masked_lms['bert']}"]) == 0, capsys.readouterr().err

@@ -39,6 +39,7 @@ def refused(kind: str, directory: Path, match: str, **settings: Any) -> ConfigEr
     with pytest.raises(ConfigError, match=match) as caught:
         load(kind, directory, **settings)
     assert caught.value.exit_code == 2
+    assert caught.value.hint, "no next step"
     return caught.value
 
 
@@ -147,6 +148,64 @@ def test_no_memory_for_the_weights(checkpoints: dict[str, Path], monkeypatch: py
     assert "split" in str(error.hint)
 
 
+def test_shards_that_contradict_each_other(tmp_path: Path) -> None:
+    directory = make_checkpoint("llada", tmp_path / "sharded", shards=2)
+    shutil.copy(directory / "model-00001-of-00002.safetensors", directory / "model-00002-of-00002.safetensors")
+    refused("llada", directory, "in two shards")
+
+
+def test_shards_without_their_index(tmp_path: Path) -> None:
+    directory = make_checkpoint("llada", tmp_path / "sharded", shards=2)
+    (directory / "model.safetensors.index.json").unlink()
+    assert "index.json" in str(refused("llada", directory, "holds no model.safetensors").hint)
+
+
+def test_a_file_that_cannot_be_read(checkpoints: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = Path.open
+
+    def forbidden(path: Path, *arguments: Any, **options: Any) -> Any:
+        if path.suffix == ".safetensors":
+            raise PermissionError(13, "Permission denied")
+        return opened(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", forbidden)
+    error = refused("llada", checkpoints["llada"], "cannot be read")
+    assert "model.safetensors" in str(error.where)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_tokenizer(kind: str, copy: Callable[[str], Path]) -> None:
+    directory = copy(kind)
+    for name in ("tokenizer.json", "vocab.json", "merges.txt"):
+        (directory / name).unlink(missing_ok=True)
+    assert "tokenizer files" in str(refused(kind, directory, "holds no tokenizer").hint)
+
+
+def test_tokenizers_that_make_no_sense(copy: Callable[[str], Path]) -> None:
+    directory = copy("llada")
+    for damaged, match in ((b"\xff\xfe", "not text"), (b"[]", "not a JSON object")):
+        (directory / "tokenizer_config.json").write_bytes(damaged)
+        refused("llada", directory, match)
+    (directory / "tokenizer_config.json").unlink()
+    for content, match in (
+        ("version https://git-lfs.github.com/spec/v1", "tokenizer cannot be read"),
+        (json.dumps({"model": {"type": "BPE", "vocab": {}, "merges": []}}), "no id of the model|needs"),
+    ):
+        (directory / "tokenizer.json").write_text(content)
+        refused("llada", directory, match)
+    (directory / "tokenizer.json").unlink()
+    (directory / "vocab.json").write_text("{}")  # of a kind that only transformers could know
+    assert refused("llada", directory, "tokenizer cannot be read").why
+
+
+def test_heads_that_do_not_divide(copy: Callable[[str], Path]) -> None:
+    directory = copy("dream")
+    change_config(directory, num_attention_heads=5, num_key_value_heads=5)
+    refused("dream", directory, "multiple of the heads")
+    change_config(directory, num_attention_heads=4, num_key_value_heads=3)
+    refused("dream", directory, "multiple of key heads")
+
+
 def test_weights_that_are_no_safetensors(copy: Callable[[str], Path]) -> None:
     directory = copy("llada")
     (directory / "model.safetensors").rename(directory / "pytorch_model.bin")
@@ -170,6 +229,12 @@ def test_no_cuda(checkpoints: dict[str, Path]) -> None:
         refused("llada", checkpoints["llada"], "CUDA is not available", device=device)
     for device in ("quantum", "meta"):
         refused("llada", checkpoints["llada"], "not a device", device=device)
+
+
+def test_a_gpu_that_is_not_there(checkpoints: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    assert "cuda:1" in str(refused("llada", checkpoints["llada"], "no device 'cuda:7'", device="cuda:7").hint)
 
 
 @pytest.mark.parametrize("mistake", ["shard", "damage", "key", "cuda", "hub"])

@@ -117,6 +117,11 @@ def test_shipped_template(kind: str, checkpoints: dict[str, Path], tmp_path: Pat
     directory = Path(shutil.copytree(checkpoints[kind], tmp_path / kind))
     with pytest.raises(ConfigError, match="ships no chat template"):
         codec_at(directory, "shipped")
+    for content, match in ((b"{{ 'Hello' }}", "does not show the prompt"), (b"\xff\xfe", "not text")):
+        (directory / "chat_template.jinja").write_bytes(content)
+        with pytest.raises(ConfigError, match=match) as caught:
+            codec_at(directory, "shipped")
+        assert caught.value.hint
     template = (
         "{% for m in messages %}[{{ m.role }}] {{ m.content }}{% endfor %}{% if add_generation_prompt %} =>{% endif %}"
     )
@@ -124,8 +129,9 @@ def test_shipped_template(kind: str, checkpoints: dict[str, Path], tmp_path: Pat
     codec = codec_at(directory, "shipped")
     assert codec._with_markers.decode(codec.encode_prompt("Which one?")) == "[user] Which one? =>"
     (directory / "chat_template.jinja").write_text("{{ ''.__class__.__mro__[1].__subclasses__() }}")
-    with pytest.raises(ConfigError, match="template"):
+    with pytest.raises(ConfigError, match="template fails") as caught:
         codec_at(directory, "shipped")
+    assert "--no-chat-template" in str(caught.value.hint)
 
 
 def test_shipped_template_with_control_of_loops(checkpoints: dict[str, Path], tmp_path: Path) -> None:

@@ -57,7 +57,10 @@ def chosen_device(name: str) -> torch.device:
             hint="use --device cpu, or install torch for your GPU",
         )
     if device.type == "cuda" and device.index is not None and device.index >= torch.cuda.device_count():
-        raise ConfigError(f"there is no device {name!r}", why=f"GPUs found: {torch.cuda.device_count()}")
+        count = torch.cuda.device_count()
+        raise ConfigError(
+            f"there is no device {name!r}", why=f"GPUs found: {count}", hint=f"use --device cuda:0 to cuda:{count - 1}"
+        )
     return device
 
 
@@ -72,10 +75,11 @@ def carrier_settings(checkpoint: Checkpoint, family: Family) -> dict[str, Any]:
     keys = ConfigKeys(checkpoint.config, str(checkpoint.directory / "config.json"))
     settings = family.settings(keys)
     keys.finish()
+    where, hint = str(checkpoint.directory / "config.json"), "use the published config.json"
     if settings["hidden_size"] % settings["num_attention_heads"] and "head_dim" not in settings:
-        raise ConfigError("config.json: the width is not a multiple of the heads", where=str(checkpoint.directory))
+        raise ConfigError("config.json: the width is not a multiple of the heads", where=where, hint=hint)
     if settings["num_attention_heads"] % settings["num_key_value_heads"]:
-        raise ConfigError("config.json: query heads are not a multiple of key heads", where=str(checkpoint.directory))
+        raise ConfigError("config.json: query heads are not a multiple of key heads", where=where, hint=hint)
     return settings
 
 

@@ -17,6 +17,7 @@ from wmbench.errors import ConfigError
 SMALL_FILES = ("*.json", "*.jinja", "merges.txt", "vocab.txt", "*.model")
 WEIGHTS = "*.safetensors"
 """What is downloaded: data, never code; weights only where a model is to be loaded."""
+DOWNLOAD_AGAIN = "download the file again; `wmbench models check` tells when the directory is complete"
 NAMED_TOKENS = ("bos", "eos", "pad", "unk", "cls", "sep", "mask")
 """Tokens that a tokenizer's configuration names: bos_token, ..."""
 
@@ -70,21 +71,41 @@ class Checkpoint:
         """The template that was shipped: a file of its own, or a field of tokenizer_config.json."""
         path = self.directory / "chat_template.jinja"
         if path.is_file():
-            return path.read_text(encoding="utf-8")
+            return read_text(path)
         found = self.tokenizer_config.get("chat_template")
         return found if isinstance(found, str) else None
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def unreadable(path: Path, error: OSError) -> ConfigError:
+    return ConfigError(
+        "a file of the checkpoint cannot be read",
+        where=str(path),
+        why=error.strerror,
+        hint="check the permissions of the file and the disk it lies on",
+    )
+
+
+def read_text(path: Path) -> str:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigError("a file of the checkpoint cannot be read", where=str(path), why=error.strerror) from error
+        raise unreadable(path, error) from error
     except ValueError as error:
-        hint = "download the file again"
-        raise ConfigError("a file of the checkpoint is not JSON", where=str(path), why=str(error), hint=hint) from error
+        raise ConfigError(
+            "a file of the checkpoint is not text", where=str(path), why=str(error), hint=DOWNLOAD_AGAIN
+        ) from error
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    text = read_text(path)
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(
+            "a file of the checkpoint is not JSON", where=str(path), why=str(error), hint=DOWNLOAD_AGAIN
+        ) from error
     if not isinstance(content, dict):
-        raise ConfigError("a file of the checkpoint is not a JSON object", where=str(path))
+        raise ConfigError("a file of the checkpoint is not a JSON object", where=str(path), hint=DOWNLOAD_AGAIN)
     return content
 
 

@@ -116,7 +116,7 @@ def _load(checkpoint: Checkpoint, dtype: torch.dtype) -> Any:
             dtype=dtype,
             output_loading_info=True,
         )
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+    except Exception as error:  # transformers raises those of its parts: of files, of tensors, of checked settings
         raise ConfigError(
             f"{str(checkpoint.directory)!r} cannot be loaded",
             why=f"{type(error).__name__}: {error}".splitlines()[0],

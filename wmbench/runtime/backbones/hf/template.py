@@ -9,6 +9,7 @@ from wmbench.runtime.backbones.hf.directory import NAMED_TOKENS, Checkpoint
 
 _PLACE = "{prompt}"
 _STAND_IN = "WMBENCH-PROMPT-STANDS-HERE"
+_OTHERWISE = "use -B prompt=chat for the published layout, or --no-chat-template"
 
 
 def shipped_layout(checkpoint: Checkpoint) -> str:
@@ -19,7 +20,7 @@ def shipped_layout(checkpoint: Checkpoint) -> str:
             "the checkpoint ships no chat template",
             where=str(checkpoint.directory),
             why="neither chat_template.jinja nor chat_template in tokenizer_config.json",
-            hint="use -B prompt=chat for the published layout, or --no-chat-template",
+            hint=_OTHERWISE,
         )
     try:
         from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -36,10 +37,15 @@ def shipped_layout(checkpoint: Checkpoint) -> str:
         )
     except Exception as error:  # whatever a template does
         raise ConfigError(
-            "the shipped chat template fails", where=str(checkpoint.directory), why=f"{type(error).__name__}: {error}"
+            "the shipped chat template fails",
+            where=str(checkpoint.directory),
+            why=f"{type(error).__name__}: {error}",
+            hint=_OTHERWISE,
         ) from error
     if text.count(_STAND_IN) != 1:
-        raise ConfigError("the shipped chat template does not show the prompt once", where=str(checkpoint.directory))
+        raise ConfigError(
+            "the shipped chat template does not show the prompt once", where=str(checkpoint.directory), hint=_OTHERWISE
+        )
     return text.replace(_STAND_IN, _PLACE)
 
 

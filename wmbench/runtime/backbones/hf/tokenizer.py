@@ -17,6 +17,8 @@ _QWEN2_SPLIT = (
 )
 """How Qwen2, and with it Dream, cuts text before byte pairs are merged."""
 _AS_PUBLISHED = "use the tokenizer files as published"
+_OLDER_FILES = ("vocab.txt", "vocab.json", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model")
+"""What a tokenizer without tokenizer.json is made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ def load_tokenizer(checkpoint: Checkpoint) -> Tokenizer:
         raise ConfigError(
             "the tokenizer cannot be read",
             where=str(directory),
-            why=str(error).splitlines()[0],
+            why=next((line for line in str(error).splitlines() if line.strip()), type(error).__name__),
             hint=_AS_PUBLISHED,
         ) from error
     # A tokenizer.json also keeps how it was last called; texts must come out whole, and no longer than they are.
@@ -74,8 +76,12 @@ def _byte_pairs(checkpoint: Checkpoint) -> Tokenizer:
 
 
 def _through_transformers(directory: Path) -> Tokenizer:
-    if not any((directory / name).is_file() for name in ("vocab.txt", "vocab.json", "tokenizer.model", "spiece.model")):
-        raise ConfigError(f"{str(directory)!r} holds no tokenizer", why="tokenizer.json is missing")
+    if not any((directory / name).is_file() for name in _OLDER_FILES):
+        raise ConfigError(
+            f"{str(directory)!r} holds no tokenizer",
+            why="tokenizer.json is missing",
+            hint="put the model's tokenizer files next to its config.json",
+        )
     try:
         import transformers
     except ImportError as error:
@@ -94,7 +100,7 @@ def _add_declared_tokens(tokenizer: Tokenizer, checkpoint: Checkpoint) -> None:
             raise ConfigError(
                 f"the tokenizer gives {token.content!r} the id {found}, its configuration says {expected}",
                 where=str(checkpoint.directory),
-                hint="use the tokenizer files as published",
+                hint=_AS_PUBLISHED,
             )
 
 
@@ -130,7 +136,7 @@ def special_ids(
         *((tokenizer.token_to_id(token), f"the token {token}") for token in mask_tokens),
     ]
     mask, source = next(((i, source) for i, source in mask_candidates if i is not None), (None, ""))
-    known = max(checkpoint.logits, 1 + max(tokenizer.get_vocab(with_added_tokens=True).values()))
+    known = max(checkpoint.logits, 1 + max(tokenizer.get_vocab(with_added_tokens=True).values(), default=-1))
     if not isinstance(mask, int) or isinstance(mask, bool) or not 0 <= mask < known:
         raise ConfigError(
             "the checkpoint has no mask token" if mask is None else f"mask id {mask!r} is no id of the model",

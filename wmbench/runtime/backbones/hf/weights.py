@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from wmbench.errors import ConfigError
-from wmbench.runtime.backbones.hf.directory import read_json
+from wmbench.runtime.backbones.hf.directory import DOWNLOAD_AGAIN, read_json, unreadable
 from wmbench.runtime.backbones.hf.family import Piece
 
 _FLOATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
@@ -27,9 +27,9 @@ _DTYPES = {**_FLOATS, **_WHOLE, "BOOL": torch.bool}
 """Whole numbers are known (RoBERTa stores its position ids), but never become a parameter."""
 _SINGLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
 _LARGEST_HEADER = 100_000_000
+_NOT_ITS_CONFIG = "the checkpoint does not belong to its config.json; use them as published"
 _SAMPLED = 4096
 """Bytes of every tensor that its fingerprint is made of: any training moves them."""
-DOWNLOAD_AGAIN = "download the file again; `wmbench models check` tells when the directory is complete"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,9 @@ def stored_tensors(directory: Path) -> dict[str, StoredTensor]:
     raise ConfigError(
         f"{str(directory)!r} holds no {_SINGLE} and no {_INDEX}",
         why=f"it has {', '.join(others[:3])}" if others else "it has no weights",
-        hint="only safetensors are read: other formats may run code when they are loaded",
+        hint=f"download {_INDEX}, too: it says what is in which shard"
+        if any(name.endswith(".safetensors") for name in others)
+        else "download the model's safetensors: other formats are not read, they may run code when they are loaded",
     )
 
 
@@ -88,7 +90,7 @@ def _of_shards(directory: Path, index: Path) -> dict[str, StoredTensor]:
             raise ConfigError(f"shard {shard!r} is missing", where=str(directory), hint=DOWNLOAD_AGAIN)
         inside = _header(path)
         if twice := found.keys() & inside.keys():
-            raise ConfigError(f"tensor {min(twice)!r} is in two shards", where=str(path))
+            raise ConfigError(f"tensor {min(twice)!r} is in two shards", where=str(path), hint=DOWNLOAD_AGAIN)
         found |= inside
     if lost := sorted(set(names) - set(found)):
         raise ConfigError(f"no shard holds tensor {lost[0]!r}", where=str(directory), hint=DOWNLOAD_AGAIN)
@@ -101,15 +103,17 @@ def _header(path: Path) -> dict[str, StoredTensor]:
     def damaged(why: str) -> ConfigError:
         return ConfigError("a safetensors file is damaged", where=str(path), why=why, hint=DOWNLOAD_AGAIN)
 
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if size < 8 or not 2 <= length <= min(_LARGEST_HEADER, size - 8):
-            raise damaged("it has no header of a plausible length")
-        try:
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if size < 8 or not 2 <= length <= min(_LARGEST_HEADER, size - 8):
+                raise damaged("it has no header of a plausible length")
             header = json.loads(file.read(length).decode("utf-8"))
-        except ValueError as error:
-            raise damaged(f"its header is not JSON: {error}") from error
+    except OSError as error:
+        raise unreadable(path, error) from error
+    except ValueError as error:
+        raise damaged(f"its header is not JSON: {error}") from error
     found = {}
     for name, entry in header.items() if isinstance(header, dict) else ():
         if name == "__metadata__":
@@ -165,7 +169,7 @@ def stream(
                     filled[piece.parameter] += _fill(file, name, stored[name], piece, state[piece.parameter])
     for parameter, count in filled.items():
         if count != math.prod(targets[parameter].shape):
-            raise ConfigError(f"the checkpoint does not fill {parameter!r}", where=where)
+            raise ConfigError(f"the checkpoint does not fill {parameter!r}", where=where, hint=_NOT_ITS_CONFIG)
     return state
 
 
@@ -177,7 +181,7 @@ def _check_names(stored: Mapping[str, StoredTensor], places: Mapping[str, object
                 f"tensor {first!r} {kind}",
                 where=where,
                 why=f"and {len(others)} more: {', '.join(others[:3])}" if others else None,
-                hint="the checkpoint does not belong to its config.json; use them as published",
+                hint=_NOT_ITS_CONFIG,
             )
 
 
@@ -193,7 +197,7 @@ def _fill(file: BinaryIO, name: str, stored: StoredTensor, piece: Piece, paramet
             f"tensor {name!r} has the wrong shape",
             where=str(stored.file),
             why=f"{tuple(stored.shape)} does not fit {piece.parameter} {tuple(parameter.shape)}",
-            hint="the checkpoint does not belong to its config.json; use them as published",
+            hint=_NOT_ITS_CONFIG,
         )
     straight = part.dtype == stored.dtype and part.device.type == "cpu" and part.is_contiguous()
     buffer = part if straight else torch.empty(shape, dtype=stored.dtype)
