@@ -81,10 +81,8 @@ def detect(
 
     where = str(calibration) if isinstance(calibration, str | Path) else "the given calibration"
     judged_by = load_calibration(calibration) if isinstance(calibration, str | Path) else calibration
-    recorded = recorded_settings(judged_by) if judged_by is not None else {}
-    if scheme is not None:
-        recorded["schemes"] = [scheme]
-    if not recorded.get("schemes"):
+    recorded = recorded_settings(judged_by, scheme)
+    if "schemes" not in recorded:
         raise ConfigError("which scheme is to be detected?", hint="give `scheme`, or a calibration that names one")
     plan, builder = _one({**recorded, **settings}, plugins)
     detector = Detector(plan, builder, builder.codec(plan.backbone))

@@ -43,6 +43,16 @@ def test_run_and_detect_agree_with_the_pipeline(tmp_path: Path) -> None:
     assert clean.p_value > verdicts[0].p_value
 
 
+def test_a_named_scheme_keeps_the_settings_of_its_calibration(tmp_path: Path) -> None:
+    strong = {"name": "green", "params": {"delta": 6.0}}
+    (result,) = wmbench.run(strong, output=tmp_path, plugins=[PLUGIN], **SETTINGS)
+    calibration = result.folder / "calibration.npz"
+    named, unnamed = (wmbench.detect("w3 w4 w5", calibration, plugins=[PLUGIN], scheme=s) for s in ("green", None))
+    assert named == unnamed
+    with pytest.raises(CalibrationError, match="another detector"):
+        wmbench.detect("w3", calibration, plugins=[PLUGIN], scheme={"name": "green", "params": {"delta": 1.0}})
+
+
 def test_generate_keeps_the_order_and_depends_on_seed_and_scheme() -> None:
     prompts = [f"w{i}" for i in range(3, 8)]
     clean = [g.text for g in wmbench.generate(prompts, **MODEL)]

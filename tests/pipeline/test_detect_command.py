@@ -133,6 +133,19 @@ def test_files_folders_and_standard_input(
     assert detected_json(capsys, finished, "-")[0]["name"] == "standard input"
 
 
+@pytest.mark.parametrize(("arguments", "message"), [([], "Give a file"), (["-"], "standard input is closed")])
+def test_a_closed_standard_input(
+    finished: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)  # what Python makes of `<&-`
+    assert detect(finished, *arguments) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_a_file_of_many_texts_is_named_once(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.txt").write_text("w3 w4 w5")
     (tmp_path / "b.jsonl").write_text('{"id": "x", "text": "w6"}\n"w7 w8"\n')

@@ -14,7 +14,7 @@ from tests.pipeline.helpers import builder, prepared
 from wmbench.bench.jsonl import JsonlFile, Record
 from wmbench.bench.null_files import file_nulls
 from wmbench.bench.nulls import NullLibrary, NullSpec
-from wmbench.bench.packed import read_packed, write_packed
+from wmbench.bench.packed import kept_packed, packed_files, read_packed, write_packed
 from wmbench.bench.split import CALIBRATION_SHARE, side_of
 from wmbench.errors import ConfigError
 from wmbench.types import Features, NullText
@@ -113,3 +113,15 @@ def test_packed_features_are_written_in_chunks_and_mapped(tmp_path: Path, width:
     assert found.lengths.tolist() == [4, 0, 7, 1, 130]
     for i, part in enumerate(parts):
         np.testing.assert_array_equal(found.of(i), part)
+
+
+@pytest.mark.parametrize("file", packed_files("texts"))
+@pytest.mark.parametrize("left", [0, 10, 140])
+def test_a_cache_that_was_cut_off_is_made_again(tmp_path: Path, file: str, left: int) -> None:
+    features = Features.pack([np.arange(8.0), np.arange(4.0)], [8, 4])
+    for _ in range(2):
+        found = kept_packed(tmp_path, "texts", {"texts": "x"}, lambda: [features])
+        assert found.values.tolist() == features.values.tolist()
+        del found  # nothing may be mapped while its file is cut
+        with (tmp_path / file).open("r+b") as opened:
+            opened.truncate(left)

@@ -93,6 +93,8 @@ def test_dropped_answers_are_drawn_again(tmp_path: Path) -> None:
         assert verdicts[tried[-1]] or len(tried) == 3
     texts = [sample["text"] for sample in samples if sample["text"]]
     assert len(set(texts)) == len(texts)  # other randomness, other text
+    times = [record["at"] for record in records(outcome.folder, "timings.jsonl") if record["event"] == "sample"]
+    assert times == sorted(times)  # one clock for all rounds
 
 
 def test_how_many_tokens_it_takes(tmp_path: Path) -> None:

@@ -14,10 +14,11 @@ from wmbench.bench.plan import resolve_runs
 from wmbench.bench.published import c4_nulls, finance_qa
 from wmbench.bench.split import fitted
 from wmbench.cli import main
-from wmbench.config import PRESETS, load_config
+from wmbench.config import load_config
 from wmbench.errors import ConfigError
 from wmbench.host import Host
 from wmbench.lab.codec import lab_codec
+from wmbench.presets import PRESETS
 from wmbench.report.paper import paper_figures
 from wmbench.types import NullText
 

@@ -14,7 +14,7 @@ import pytest
 from tests import toy_encoder_plugin
 from tests.attacks_model.server import Endpoint
 from wmbench.cli import main
-from wmbench.config import PRESETS
+from wmbench.presets import PRESETS
 from wmbench.testing.checkpoints import make_checkpoint
 
 pytestmark = [

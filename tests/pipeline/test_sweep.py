@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.pipeline.helpers import KEY, PLUGIN, SMALL, builder, calls, host
+from wmbench.bench.jsonl import JsonlFile
 from wmbench.bench.sweep import Axis, Grid, flat_rows, named_grids, plan_sweep, run_sweep
 from wmbench.bench.sweep_view import charts
 from wmbench.cli.app import run_cli
@@ -135,5 +136,9 @@ def test_runs_are_shown_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixtu
     shown = capsys.readouterr().out
     assert shown.count("### ") == 2
     assert shown.count("**none.** w") == shown.count("**green.** w") == 2
+    samples = JsonlFile(Path(folders[1]) / "samples.jsonl")
+    samples.rewrite([{**record, "prompt": "something else"} for record in samples.read()])
+    assert run_cli(["analyse", "side-by-side", *folders]) == 2  # equal ids are not enough
+    assert "no prompt in common" in capsys.readouterr().err
     assert run_cli(["analyse", "side-by-side", str(tmp_path)]) == 2
     assert "no run folder" in capsys.readouterr().err

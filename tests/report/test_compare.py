@@ -93,3 +93,37 @@ def test_a_level_out_of_reach_has_no_difference(
     assert found["0.01"]["split"] is not None
     assert main(["compare", str(strong), str(blind)]) == 0
     assert "out of reach" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"cells": []}'])
+def test_damaged_results_are_named(
+    strong: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str
+) -> None:
+    (tmp_path / "metrics.json").write_text(content)
+    assert main(["compare", str(strong), str(tmp_path)]) == 4
+    assert "the results of this run are damaged" in capsys.readouterr().err
+
+
+def test_other_decoding_filters_and_normalisers_are_flagged(strong: Path, weak: Path, tmp_path: Path) -> None:
+    other = tmp_path / weak.name
+    shutil.copytree(weak, other)
+    run, metrics = (json.loads((other / name).read_text()) for name in ("run.json", "metrics.json"))
+    run["spec"]["decoding"]["temperature"] = 1.0
+    run["filters"] = {"min_tokens": 10}
+    metrics["normalise"] = True
+    for name, content in (("run.json", run), ("metrics.json", metrics)):
+        (other / name).write_text(json.dumps(content))
+    decoding, filters, normaliser = compare_runs(strong, other)["flags"]
+    assert decoding == "the decoding settings differ: temperature: 0.5 and 1.0"
+    assert "min_tokens: None and 10" in filters
+    assert "normalise: False and True" in normaliser
+
+
+def test_null_texts_whose_ids_look_like_retries_are_all_counted(strong: Path, weak: Path, tmp_path: Path) -> None:
+    folders = []
+    for run in (strong, weak):
+        folders.append(tmp_path / run.name)
+        shutil.copytree(run, folders[-1])
+        nulls = JsonlFile(folders[-1] / "verdicts" / "heldout-lab.jsonl")
+        nulls.rewrite([{**record, "id": f"news~{n}"} for n, record in enumerate(nulls.read())])
+    assert compare_runs(*folders)["cells"][0]["n_nulls"] == [1000, 1000]

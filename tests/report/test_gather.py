@@ -96,6 +96,30 @@ def test_different_null_sets_are_announced(runs: Path, tmp_path: Path) -> None:
     assert "5,200" in warning
 
 
+def test_several_runs_of_one_scheme_are_told_apart(runs: Path, tmp_path: Path) -> None:
+    for name in ("0000000000", "aaaaaaaaaa"):
+        shutil.copytree(runs / "denmark_mini_finance_0000000000", tmp_path / f"denmark_mini_finance_{name}")
+    found = gather([tmp_path], texts=0)
+    assert [run.scheme for run in found.measured] == ["denmark (1)", "denmark (2)"]
+    (warning,) = found.warnings
+    assert "denmark (2) is denmark_mini_finance_aaaaaaaaaa" in warning
+    table = render(found, "tex")
+    assert all(f"& {scheme} & " in table for scheme in found.schemes)
+
+
+def test_other_levels_and_normalisers_are_announced(runs: Path, tmp_path: Path) -> None:
+    for scheme, changed in (("denmark", {}), ("dgmark", {"alpha": 0.05, "normalise": True})):
+        run = next(runs.glob(f"{scheme}_*"))
+        shutil.copytree(run, tmp_path / run.name)
+        metrics = json.loads((run / "metrics.json").read_text())
+        (tmp_path / run.name / "metrics.json").write_text(json.dumps({**metrics, **changed}))
+    warnings = gather([tmp_path], texts=0).warnings
+    assert [warning.partition(" differ")[0].partition(": ")[2] for warning in warnings] == [
+        "levels (alpha)",
+        "normalisers",
+    ]
+
+
 def test_without_a_key_the_texts_are_plain_and_it_says_why(runs: Path) -> None:
     from wmbench.host import Host
 
@@ -137,6 +161,18 @@ def test_runs_are_found_once_and_reports_beside_them_are_skipped(runs: Path, tmp
             find_runs([nothing])
     with pytest.raises(ConfigError, match="no run"):
         find_runs([beside])
+
+
+def test_an_unfinished_run_does_not_hide_the_others(runs: Path, tmp_path: Path) -> None:
+    for run in runs.glob("d*_*"):
+        shutil.copytree(run, tmp_path / run.name)
+    unfinished = next(tmp_path.glob("dgmark_*"))
+    (unfinished / "metrics.json").unlink()
+    found = gather([tmp_path], texts=0)
+    assert [run.scheme for run in found.measured] == ["denmark", "dlm-kgw"]
+    assert found.warnings[0].startswith(f"{unfinished.name} is not finished")
+    with pytest.raises(ConfigError, match="no results"):
+        gather([unfinished, tmp_path])  # who names it wants it
 
 
 @pytest.mark.parametrize(
@@ -195,6 +231,12 @@ def test_the_attack_s_name_finds_the_paper_s_figures_whatever_its_label(runs: Pa
         ("lab-mid", {"samples": 10, "lengths": [50, 100], "top_up": True, "normalise": True, "nulls": ["lab"]}),
         ("paper", {"schemes": ["denmark"], "prf": "hmac", "backbones": ["llada-8b"]}),
         ("quick", {"schemes": ["none"], "datasets": ["toy"], "retries": 2, "attacked_nulls": 5, "judge": "mini-judge"}),
+        ("quick", {"schemes": ["none"], "attacks": [{"name": "delete:0.2|swap", "params": {"swap.ratio": 0.3}}]}),
+        ("quick", {"schemes": ["none"], "attacks": [{"name": "llm-rewrite", "params": {"model": "4.1"}}]}),
+        (
+            "quick",
+            {"schemes": ["none"], "backbones": [{"name": "tiny", "params": {"layers": 1}}, {"name": "mini"}]},
+        ),
     ],
 )
 def test_the_command_makes_the_same_configuration(preset: str, options: dict[str, Any]) -> None:

@@ -47,3 +47,10 @@ def test_narrow_terminals_get_percent(results: list[dict[str, Any]], monkeypatch
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert any(f"{100 * estimate:.0f} [{100 * low:.0f},{100 * high:.0f}]" in line for line in printed(results))
+
+
+def test_a_scheme_s_status_stands_below_the_table(results: list[dict[str, Any]]) -> None:
+    """It is put in square brackets, which rich would take for markup."""
+    out = io.StringIO()
+    print_summary([{**results[0], "status": "a port, not verified"}], out)
+    assert "denmark [a port, not verified]: kept" in out.getvalue()

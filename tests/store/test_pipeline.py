@@ -274,6 +274,9 @@ def test_prompt_files(tmp_path: Path) -> None:
     assert len(toy_prompts("", None)) == 20
     outcome = run(tmp_path, {"datasets": [f"jsonl:{file}"], "attacks": []})
     assert outcome.counts["samples"].total == 2
+    file.write_text('{"prompt": "one", "id": "q"}\n{"prompt": "two", "id": "q~1"}\n')
+    with pytest.raises(ConfigError, match="'q~1' is that of a retry"):
+        run(tmp_path, {"datasets": [f"jsonl:{file}"], "attacks": []})
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from wmbench.bench.draws import prompt_id
 from wmbench.bench.plan import Resolved, RunPlan
 from wmbench.config import RunConfig, key_source
 from wmbench.errors import ConfigError, KeyFileError, PluginError, WmbenchError
@@ -69,6 +70,12 @@ class Builder:
             raise ConfigError(f"dataset {plan.dataset.label!r} has no prompts")
         if len({sample.id for sample in samples}) < len(samples):
             raise ConfigError(f"dataset {plan.dataset.label!r} has two prompts with the same id")
+        if taken := next((sample.id for sample in samples if prompt_id(sample.id) != sample.id), None):
+            raise ConfigError(
+                f"dataset {plan.dataset.label!r}: prompt id {taken!r} is that of a retry",
+                why=f"it would be taken for a further answer to prompt {prompt_id(taken)!r}",
+                hint="let no id end in ~ and a number",
+            )
         return samples[:limit]
 
     def null_texts(self, chosen: Resolved[DatasetInfo], limit: int) -> Iterator[NullText]:

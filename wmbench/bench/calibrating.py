@@ -89,13 +89,17 @@ def null_tokens(calibration: Calibration | None) -> tuple[int, int] | None:
     return (found[0], found[1]) if found else None
 
 
-def recorded_settings(calibration: Calibration) -> Settings:
-    """What a calibration was made with, as settings of a run; empty for what it does not say."""
-    made: Mapping[str, Any] = calibration.metadata
+def recorded_settings(calibration: Calibration | None, scheme: str | Mapping[str, Any] | None = None) -> Settings:
+    """What a calibration was made with, as settings of a run; empty for what it does not say. The calibration's own
+    scheme keeps its recorded settings when it is named; another `scheme` is taken as it is."""
+    made: Mapping[str, Any] = calibration.metadata if calibration is not None else {}
+    recorded: Mapping[str, Any] = made.get("scheme") or {}
     settings: Settings = {}
-    if scheme := made.get("scheme"):
-        params = scheme.get("settings") or {}
-        settings["schemes"] = [{"name": scheme["name"], **({"params": params} if params else {})}]
+    if scheme is not None and scheme != recorded.get("name"):
+        settings["schemes"] = [scheme]
+    elif recorded:
+        params = recorded.get("settings") or {}
+        settings["schemes"] = [{"name": recorded["name"], **({"params": params} if params else {})}]
     if backbone := made.get("backbone"):
         params = {name: value for name, value in backbone["settings"].items() if name != "argument"}
         name = f"{backbone['name']}{backbone['settings'].get('argument', '')}"

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from wmbench.bench.draws import prompt_id
 from wmbench.bench.jsonl import JsonlFile
 from wmbench.bench.measure import FPR_TARGETS, interval, target_name
+from wmbench.bench.store import RunStore
 from wmbench.bench.textset import SAMPLES, attacked_name
 from wmbench.detection import auc, tpr_at_fpr
 from wmbench.detection.intervals import percentile_interval
@@ -34,6 +35,9 @@ _NULL_SEED: Final = 0
 _PROMPT_SEED: Final = 1
 """Apart, so that an attack that failed on some prompts meets the same null texts."""
 _RESAMPLES: Final = 1000
+_NAMES: Final = ("scheme", "alg_id", "status", "backbone", "dataset", "key_id")
+_NEEDED: Final = frozenset({*_NAMES, "alpha", "calibration", "cells", "nulls", "unresolved"})
+"""Of metrics.json."""
 UNATTACKED: Final = "unattacked"
 
 
@@ -51,7 +55,19 @@ class MeasuredRun:
         except (OSError, ValueError) as error:
             hint = "finish the run, or name another folder"
             raise ConfigError("this folder has no results", where=str(folder), why=str(error), hint=hint) from error
+        missing = sorted(_NEEDED - set(metrics)) if isinstance(metrics, dict) else ["everything"]
+        if missing:
+            raise IntegrityError(
+                "the results of this run are damaged",
+                where=str(folder / "metrics.json"),
+                why=f"missing: {', '.join(missing)}",
+                hint="delete the file and run the same `wmbench run` command again",
+            )
         return cls(folder, metrics)
+
+    @cached_property
+    def run(self) -> Mapping[str, Any]:
+        return RunStore(self.folder).read_run() or {}
 
     @property
     def attacks(self) -> list[str]:
@@ -75,9 +91,14 @@ class MeasuredRun:
         return {record["id"]: record["prompt"] for record in JsonlFile(self.folder / "prompts.jsonl").read()}
 
     def verdicts(self, name: str) -> Judged:
-        """(p, ranking score) by text; retries answer the same prompt."""
+        """(p, ranking score) by text."""
         records = JsonlFile(self.folder / "verdicts" / f"{name}.jsonl").read()
-        return {prompt_id(record["id"]): (record["p"], record["score"]) for record in records}
+        return {record["id"]: (record["p"], record["score"]) for record in records}
+
+    def answers(self, attack: str) -> Judged:
+        """The same by prompt; a retry answers the same one."""
+        found = self.verdicts(SAMPLES if attack == UNATTACKED else attacked_name(attack))
+        return {prompt_id(identity): verdict for identity, verdict in found.items()}
 
 
 def compare_runs(first: Path, second: Path, *, any_nulls: bool = False) -> dict[str, Any]:
@@ -171,8 +192,7 @@ def _difference(sides: Sequence[float], resampled: Sequence[Floats], units: tupl
 
 
 def _cell(a: MeasuredRun, b: MeasuredRun, attack: str, nulls: PairedNulls) -> dict[str, Any]:
-    name = SAMPLES if attack == UNATTACKED else attacked_name(attack)
-    first, second = a.verdicts(name), b.verdicts(name)
+    first, second = a.answers(attack), b.answers(attack)
     same_prompt = {i for i in first if a.prompts.get(i) == b.prompts.get(i)}  # equal ids need not be equal prompts
     found = paired_detection({i: v for i, v in first.items() if i in same_prompt}, second, nulls)
     for target in {*a.metrics["unresolved"], *b.metrics["unresolved"]} & set(found.get("tpr", {})):
@@ -195,8 +215,7 @@ def _different(first: Mapping[str, Any], second: Mapping[str, Any]) -> str:
 
 
 def _names(run: MeasuredRun) -> dict[str, Any]:
-    fields = ("scheme", "alg_id", "status", "backbone", "dataset", "key_id")
-    return {"folder": str(run.folder), **{name: run.metrics[name] for name in fields}}
+    return {"folder": str(run.folder), **{name: run.metrics[name] for name in _NAMES}}
 
 
 def _flags(a: MeasuredRun, b: MeasuredRun) -> list[str]:
@@ -206,6 +225,13 @@ def _flags(a: MeasuredRun, b: MeasuredRun) -> list[str]:
         for name, what in (("backbone", "backbones"), ("dataset", "prompts"), ("alpha", "levels"))
         if a.metrics[name] != b.metrics[name]
     ]
+    for what, first, second in (
+        ("decoding settings", *(run.run.get("spec", {}).get("decoding", {}) for run in (a, b))),
+        ("filters", *(run.run.get("filters", {}) for run in (a, b))),
+        ("ways to detect", *({"normalise": run.metrics.get("normalise", False)} for run in (a, b))),
+    ):
+        if first != second:
+            flags.append(f"the {what} differ: {_different(first, second)}")
     if a.metrics["calibration"]["nulls"] != b.metrics["calibration"]["nulls"]:
         flags.append("the null sets differ, so thresholds and p-values stand for different things")
     return flags

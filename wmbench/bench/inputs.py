@@ -33,6 +33,8 @@ def read_inputs(sources: Iterable[str], *, lines_on_stdin: bool = False) -> Iter
     """A .jsonl file holds one text per line (a record with `text`, or a string), any other file is one text."""
     for source in sources:
         if source == STANDARD_INPUT:
+            if sys.stdin is None:
+                raise ConfigError("standard input is closed", hint="name a file, or pipe a text into the command")
             content = _decoded(sys.stdin.buffer.read())
             yield from _records("standard input", content) if lines_on_stdin else [InputText("standard input", content)]
             continue

@@ -6,6 +6,7 @@ Values are written chunk by chunk: 40,000 texts with 300 embeddings of 768 numbe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -14,6 +15,7 @@ import numpy.typing as npt
 from filelock import FileLock
 
 from wmbench.bench.disk import disk_errors, make_folder, pretty_json, sync_folder, write_atomic
+from wmbench.errors import IntegrityError
 from wmbench.types import Features
 
 _PARTS: Final = ("offsets", "values", "lengths")
@@ -42,11 +44,12 @@ def kept_packed(
     make_folder(folder)
     with FileLock(folder / f".{name}.lock"):
         done, expected = folder / f"{name}.json", pretty_json(made_of)  # written last
-        is_current = done.exists() and done.read_bytes() == expected
-        if not is_current or not all((folder / file).exists() for file in packed_files(name)):
-            write_packed(folder, name, compute())
-            write_atomic(done, expected)
-    return read_packed(folder, name)
+        if done.exists() and done.read_bytes() == expected:
+            with suppress(IntegrityError, ValueError, EOFError):  # a file is missing, or cut off
+                return read_packed(folder, name)
+        write_packed(folder, name, compute())
+        write_atomic(done, expected)
+        return read_packed(folder, name)
 
 
 def write_packed(folder: Path, name: str, chunks: Iterable[Features]) -> None:

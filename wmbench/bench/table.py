@@ -16,9 +16,10 @@ def print_summary(results: Sequence[Metrics], file: IO[str] | None = None) -> No
     """One table per backbone and dataset, then what the rates stand on."""
     from rich.console import Console
 
-    console = Console(file=file, highlight=False)
+    # Without markup: a scheme's status and names stand in square brackets or hold some.
+    console = Console(file=file, highlight=False, markup=False)
     if not console.is_terminal:
-        console = Console(file=file, highlight=False, width=_WIDTH)
+        console = Console(file=file, highlight=False, markup=False, width=_WIDTH)
     for backbone, dataset in dict.fromkeys((m["backbone"], m["dataset"]) for m in results):
         group = [m for m in results if (m["backbone"], m["dataset"]) == (backbone, dataset)]
         title = f"{backbone}, prompts {dataset}"

@@ -49,9 +49,9 @@ def _print(found: Mapping[str, Any]) -> None:
             table.add_row(cell["attack"], "no shared prompt", "0")
         for number, (name, figure) in enumerate(_figures(cell)):
             table.add_row("" if number else cell["attack"], name, str(cell["n"]), *_row(figure), style=_style(figure))
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=110)
+        console = Console(highlight=False, markup=False, width=110)
     console.print(f"A = {found['first']['folder']}\nB = {found['second']['folder']}", soft_wrap=True)
     console.print(table)
     for side, letter in (("only_first", "A"), ("only_second", "B")):

@@ -58,7 +58,7 @@ def detect(
     from wmbench.bench.detector import Detector
     from wmbench.bench.inputs import STANDARD_INPUT, read_inputs
 
-    if not sources and sys.stdin.isatty():
+    if not sources and (sys.stdin is None or sys.stdin.isatty()):  # None: it is closed
         raise click.UsageError("Give a file, a folder, or - for standard input.")
     calibration = load_calibration(calibration_file) if calibration_file else None
     invocation.warn_about_broken_plugins()
@@ -89,24 +89,14 @@ def _plan(
     invocation: Invocation, scheme: str | None, calibration: Calibration | None, options: dict[str, Any]
 ) -> RunPlan:
     """What the calibration was made with, below what the user says; differences are refused later, by name."""
+    from wmbench.bench.calibrating import recorded_settings
     from wmbench.bench.plan import resolve_runs
 
-    made = dict(calibration.metadata) if calibration is not None else {}
-    own = made.get("scheme") or {}
-    if scheme is None and not own:
+    recorded = recorded_settings(calibration, scheme)
+    if "schemes" not in recorded:
         raise click.UsageError("Give --scheme, or a --calibration that names one.")
-    chosen: dict[str, Any] = {"name": scheme or own["name"]}
-    if own.get("name") == chosen["name"] and chosen["name"] in invocation.host.schemes:
-        known = invocation.host.schemes[chosen["name"]].info.config is not None
-        chosen["params"] = own.get("settings", {}) if known else {}
-    if options.get("backbone") is None and (backbone := made.get("backbone")):
-        params = {name: value for name, value in backbone["settings"].items() if name != "argument"}
-        argument = backbone["settings"].get("argument", "")
-        options["backbone"] = {"name": f"{backbone['name']}{argument}", "params": params}
-    if options.get("normalise") is None:
-        options["normalise"] = made.get("normalise")
-    config = config_from_options(schemes=[chosen], no_attacks=True, decoding=made.get("decoding"), **options)
-    return resolve_runs(config, invocation.host)[0]
+    given = {name: value for name, value in options.items() if value is not None}
+    return resolve_runs(config_from_options(no_attacks=True, **{**recorded, **given}), invocation.host)[0]
 
 
 def _warnings(tokens: int, calibration: Calibration | None) -> Iterator[str]:

@@ -36,7 +36,7 @@ def run(invocation: Invocation, /, trace: bool, dry_run: bool, as_json: bool, **
     again, does what is missing, and says "already complete" when nothing is.
     """
     from wmbench.bench.plan import resolve_runs
-    from wmbench.config import LONG_PRESETS
+    from wmbench.presets import LONG_PRESETS
 
     config = config_from_options(**options)
     invocation.warn_about_broken_plugins()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,11 @@ _WIDTH = 110
 def side_by_side(folders: tuple[str, ...], prompts: int, markdown: bool) -> None:
     """Print what several runs answered to the same prompts, for instance a clean and a marked one."""
     runs = [(_label(Path(folder)), _samples(Path(folder))) for folder in folders]
-    shared = [name for name in runs[0][1] if all(name in samples for _, samples in runs)][:prompts]
+    shared = [name for name in runs[0][1] if len({_prompt(samples, name) for _, samples in runs}) == 1][:prompts]
     if not shared:
         raise ConfigError("these runs have no prompt in common", hint="give runs on the same dataset")
     for name in shared:
-        prompt = runs[0][1][name]["prompt"]
+        prompt = _one_line(runs[0][1][name]["prompt"])
         if markdown:
             click.echo(f"### {prompt}\n")
             for label, samples in runs:
@@ -55,5 +56,12 @@ def _samples(folder: Path) -> dict[str, dict[str, Any]]:
     return {record["id"]: dict(record) for record in RunStore(folder).samples.read()}
 
 
+def _prompt(samples: Mapping[str, Mapping[str, Any]], name: str) -> str | None:
+    """Equal ids need not be equal prompts: every prompt file without ids counts from jsonl-0000."""
+    return str(samples[name]["prompt"]) if name in samples else None
+
+
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    from wmbench.report.evidence import printable
+
+    return printable(" ".join(text.split()))

@@ -27,7 +27,7 @@ def view(
 ) -> None:
     """Show the report of finished runs in a browser, served to this machine only; Ctrl-C ends it.
 
-    Nothing is written. The page is at /, the other forms at /report.json, /report.csv and /report.tex.
+    Nothing is written. The page is at /, the other forms at /report.json, .csv, .tex and .md.
     """
     import webbrowser
 

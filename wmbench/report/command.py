@@ -5,7 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
+
+from wmbench.config import CHAIN, load_config
+from wmbench.errors import ConfigError
+from wmbench.presets import DEFAULT_PRESET, PRESETS
+from wmbench.settings import parse_override
 
 _REPEATED: Final = {
     "schemes": "--scheme",
@@ -16,6 +22,8 @@ _REPEATED: Final = {
     "lengths": "--length",
 }
 _SETTINGS: Final = {"decoding": "-D", "filters": "-F"}
+_SWITCHED_OFF: Final = frozenset({"normalise"})
+"""Flags that the command line can also switch off; the others are off unless they are given."""
 
 
 def command_line(arguments: Mapping[str, Mapping[str, Any]]) -> str:
@@ -26,8 +34,6 @@ def command_line(arguments: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _preset(defaulted: Mapping[str, Any]) -> list[str]:
     """run.json says what a preset filled in, not its name: the first preset that fills in the same is as good."""
-    from wmbench.config import DEFAULT_PRESET, PRESETS, load_config
-
     for name in sorted(PRESETS, key=lambda name: name != DEFAULT_PRESET):
         config = load_config(name).model_dump(mode="json")
         if all(config.get(field) == value for field, value in defaulted.items()):
@@ -39,13 +45,12 @@ def _words(passed: Mapping[str, Any]) -> Iterator[str]:
     for name, option in _REPEATED.items():
         for item in passed.get(name, []):
             yield from (option, item["name"] if isinstance(item, Mapping) else str(item))
-    for scheme in passed.get("schemes", []):
-        prefix = f"{scheme['name']}." if len(passed["schemes"]) > 1 else ""
-        yield from _settings("-S", scheme["params"], prefix)
-    for backbone in passed.get("backbones", []):
-        yield from _settings("-B", backbone["params"])
+    for name, option in (("schemes", "-S"), ("backbones", "-B")):
+        chosen = passed.get(name, [])
+        for choice in chosen:
+            yield from _settings(option, choice["params"], _owner(choice) if len(chosen) > 1 else "")
     for attack in passed.get("attacks", []):
-        yield from _settings("-A", attack["params"], f"{attack['name'].partition(':')[0]}.")
+        yield from _settings("-A", attack["params"], _owner(attack))
     if "attacks" in passed and not passed["attacks"]:
         yield "--no-attacks"
     for name, option in _SETTINGS.items():
@@ -53,11 +58,26 @@ def _words(passed: Mapping[str, Any]) -> Iterator[str]:
     for name, value in passed.items():
         option = name.replace("_", "-")
         if isinstance(value, bool):
-            yield f"--{option}" if value else f"--no-{option}"
+            if value or name in _SWITCHED_OFF:
+                yield f"--{option}" if value else f"--no-{option}"
         elif name not in {*_REPEATED, *_SETTINGS, "key"} and value is not None:
             yield from (f"--{option}", str(value))
 
 
 def _settings(option: str, settings: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     for name, value in settings.items():
-        yield from (option, f"{prefix}{name}={value if isinstance(value, str) else json.dumps(value)}")
+        yield from (option, f"{prefix}{name}={_written(value)}")
+
+
+def _owner(choice: Mapping[str, Any]) -> str:
+    """Whose setting it is. In a chain of attacks every setting has its owner's name already."""
+    return "" if CHAIN in choice["name"] else f"{choice['name'].partition(':')[0]}."
+
+
+def _written(value: Any) -> str:
+    """As it is where that is read as the same value; in quotes where `1.5` or `yes` is meant as a text."""
+    if isinstance(value, str):
+        with suppress(ConfigError):
+            if parse_override(f"text={value}", "")[1] == value:
+                return value
+    return json.dumps(value, ensure_ascii=False)

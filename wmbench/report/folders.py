@@ -42,6 +42,10 @@ class RunFolder:
         """Its texts are unmarked, so it has no metrics."""
         return bool(self.run.get("scheme", {}).get("key_use") == "none") and not (self.path / METRICS).exists()
 
+    @property
+    def is_finished(self) -> bool:
+        return (self.path / METRICS).exists() or self.is_control
+
     @cached_property
     def samples(self) -> dict[str, Record]:
         """Kept samples by id, in prompt order."""
@@ -75,13 +79,15 @@ def set_name(attack: str) -> str:
 
 
 def find_runs(arguments: Iterable[str | Path]) -> list[RunFolder]:
-    """Run folders, and those inside of folders that are none themselves; each once, in order."""
+    """Run folders, and those inside of folders that are none themselves; each once, in order. Inside of a folder those
+    that are not finished are left out, unless there is no other: a failed run does not hide the rest."""
     found: dict[Path, RunFolder] = {}
     for argument in arguments:
         path = Path(argument)
         if not path.is_dir():
             raise ConfigError("there is no such run folder", where=str(path), hint="check the folder's name")
-        inside = [path] if _is_run(path) else sorted(child for child in path.iterdir() if _is_run(child))
+        inside = [path] if _is_run(path) else _runs_inside(path)
+        inside = [folder for folder in inside if folder == path or RunFolder(folder).is_finished] or inside
         if not inside and not (path / "report.json").exists():  # `runs/*` also names the report beside the runs
             raise ConfigError(
                 "this folder holds no run", where=str(path), hint="name a run folder, or the folder that holds them"
@@ -91,6 +97,18 @@ def find_runs(arguments: Iterable[str | Path]) -> list[RunFolder]:
     if not found:
         raise ConfigError("no run to report on", hint="name a run folder, or the folder that holds them")
     return list(found.values())
+
+
+def left_out(arguments: Iterable[str | Path]) -> list[str]:
+    """What `find_runs` has left out, in words."""
+    found = {folder.path.resolve() for folder in find_runs(arguments)}
+    inside = [run for path in map(Path, arguments) if not _is_run(path) for run in _runs_inside(path)]
+    names = dict.fromkeys(path.name for path in inside if path.resolve() not in found)
+    return [f"{name} is not finished and left out; the same `wmbench run` command continues it." for name in names]
+
+
+def _runs_inside(path: Path) -> list[Path]:
+    return sorted(child for child in path.iterdir() if _is_run(child))
 
 
 def _is_run(path: Path) -> bool:

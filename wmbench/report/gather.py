@@ -17,8 +17,8 @@ from wmbench.errors import IntegrityError
 from wmbench.report.command import command_line
 from wmbench.report.curves import by_length, low_roc
 from wmbench.report.document import Cell, Document, NullSet, RunReport
-from wmbench.report.folders import METRICS, RunFolder, find_runs, set_name
-from wmbench.report.notes import notices, warnings
+from wmbench.report.folders import METRICS, RunFolder, find_runs, left_out, set_name
+from wmbench.report.notes import notices, told_apart, warnings
 from wmbench.report.paper import paper_figures
 from wmbench.report.rates import Rate
 from wmbench.report.texts import examples, illuminator
@@ -36,6 +36,7 @@ def gather(
     arguments: Iterable[str | Path], *, texts: int = TEXTS, host: Host | None = None, key: str | None = None
 ) -> Document:
     """Everything that a report shows. With `host` the texts get their evidence, if the key of the run is at hand."""
+    arguments = list(arguments)
     folders = find_runs(arguments)
     controls = {_origin(folder): folder for folder in folders if folder.is_control}
     runs = []
@@ -44,7 +45,9 @@ def gather(
             runs.append(_control(folder))
         else:
             runs.append(_measured(folder, controls.get(_origin(folder)), texts, host, key))
-    return Document(wmbench=__version__, notices=notices(runs), warnings=warnings(runs), runs=runs)
+    runs, repeated = told_apart(runs)
+    found = [*left_out(arguments), *repeated, *warnings(runs)]
+    return Document(wmbench=__version__, notices=notices(runs), warnings=found, runs=runs)
 
 
 def _measured(

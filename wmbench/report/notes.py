@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final
 
@@ -60,6 +61,8 @@ _SAME_IN_A_GROUP: Final[dict[str, Callable[[RunReport], Hashable]]] = {
     "prompts": lambda run: run.fingerprints.get("prompts"),
     "decoding settings": lambda run: digest(run.settings.get("decoding")),
     "filters": lambda run: digest(run.settings.get("filters")),
+    "levels (alpha)": lambda run: run.alpha,
+    "normalisers": lambda run: bool(run.settings.get("normalise")),
 }
 
 
@@ -75,6 +78,22 @@ def _different_nulls(runs: Iterable[RunReport]) -> Iterable[str]:
             if members[0].nulls is not None
         )
         yield f"Different null sets: rates and thresholds of these rows do not compare. {described}."
+
+
+def told_apart(runs: Sequence[RunReport]) -> tuple[list[RunReport], list[str]]:
+    """Runs of one scheme on the same model and prompts get numbers, or they would share a row or a line; and a warning
+    that says which is which."""
+    counts = Counter((run.scheme, run.group) for run in runs if not run.is_control)
+    seen: Counter[tuple[str, str]] = Counter()
+    found, told = [], []
+    for run in runs:
+        place = run.scheme, run.group
+        if not run.is_control and counts[place] > 1:
+            seen[place] += 1
+            run = run.model_copy(update={"scheme": f"{run.scheme} ({seen[place]})"})
+            told.append(f"{run.scheme} is {run.name}")
+        found.append(run)
+    return found, [f"Several runs of one scheme: {'; '.join(told)}."] if told else []
 
 
 def null_label(identity: dict[str, Any]) -> str:

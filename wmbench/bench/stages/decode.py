@@ -39,8 +39,9 @@ class DecodeStage:
         finished = len(self._finished(run))
         if finished and self._missing(run):
             run.note(f"resuming: {finished} of {run.wanted} samples are already there")
+        begun = time.perf_counter()
         while missing := self._missing(run):
-            self._decode(run, missing)
+            self._decode(run, missing, begun)
         records = {record["id"]: record for record in self._finished(run)}
         if list(records) != in_order(run, records):
             run.store.samples.rewrite(records[i] for i in in_order(run, records))
@@ -63,8 +64,9 @@ class DecodeStage:
         wanted = run.wanted if config.top_up else None
         return next_draws(run.samples, reasons, wanted=wanted, retries=config.retries)
 
-    def _decode(self, run: Run, missing: list[Sample]) -> None:
-        plan, begun = run.plan, time.perf_counter()
+    def _decode(self, run: Run, missing: list[Sample], begun: float) -> None:
+        """`begun`: one clock for all rounds of an invocation (`seconds_per_token`)."""
+        plan = run.plan
         with ExitStack() as stack:
             observers = list(run.observers)
             if run.trace:

@@ -1,0 +1,57 @@
+"""Named defaults of a run: `wmbench run --preset NAME` (docs/results.md)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wmbench.settings import Settings
+
+DEFAULT_PRESET: Final = "quick"
+_COMPARED: Final = ["none", "denmark", "dlm_kgw", "dgmark", "patternmark", "umr"]
+# Strengths of about one price: searched for 0.55 nats of log-perplexity on `mini`, what DenMark costs there
+# (docs/baselines.md; what they cost on more answers: docs/results-lab.md).
+_OF_EQUAL_QUALITY: Final[Settings] = {
+    "dlm_kgw": {"delta": 3.65},
+    "dgmark": {"candidate_top_k": 3},
+    "patternmark": {"delta": 2.25},
+    "umr": {"delta": 5.0},
+}
+_LAB: Final[Settings] = {
+    "schemes": [{"name": name, "params": _OF_EQUAL_QUALITY.get(name, {})} for name in _COMPARED],
+    "datasets": ["finance", "howto", "explain"],
+    "attacks": ["local"],
+    "lengths": [50, 100, 150, 200, 300],
+    "keys": 25,
+}
+PRESETS: Final[dict[str, Settings]] = {
+    "quick": {
+        "samples": 8,
+        "attacks": ["few"],
+        "calibration_texts": 2700,
+        "heldout_texts": 1000,
+        "lengths": [150, 200, 250, 300],  # shorter ones would need null texts of their own
+    },
+    "lab-mid": {**_LAB, "samples": 100, "calibration_texts": 6000, "heldout_texts": 4000, "attacked_nulls": 200},
+    "lab-full": {
+        **_LAB,
+        "samples": 300,
+        "calibration_texts": 30_000,
+        "heldout_texts": 10_000,
+        "attacked_nulls": 1000,
+    },
+    "paper": {
+        "schemes": _COMPARED,
+        "backbones": ["llada-8b", "llada-1.5", "llada2.0-mini", "dream-7b"],
+        "datasets": ["finance_qa", "alpacafarm", "longform_qa"],
+        "attacks": ["llm-rewrite", "llm-compress", "llm-expand", "llm-document-rewrite"],
+        "nulls": ["c4"],
+        "samples": 300,
+        "calibration_texts": 30_000,
+        "heldout_texts": 10_000,
+        "filters": {"strict_repetition": True},
+        "prf": "official",
+    },
+}
+"""Partial configurations by name. A preset's values count as defaults: what the user says always wins."""
+LONG_PRESETS: Final = frozenset({"lab-mid", "lab-full", "paper"})
+"""Those whose time is estimated, and said, before they start."""
