@@ -10,13 +10,28 @@ import json
 import re
 import threading
 from collections import deque
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 
 from wmbench.lab.paraphrase import Mode, paraphrase
 
 Fault = Literal[
-    "429", "500", "400", "401", "garbage", "hollow", "cut", "slow", "empty", "long", "refused", "echo", "drop"
+    "429",
+    "500",
+    "400",
+    "401",
+    "busy",
+    "garbage",
+    "hollow",
+    "cut",
+    "slow",
+    "empty",
+    "long",
+    "refused",
+    "uncounted",
+    "echo",
+    "drop",
 ]
 LONGEST_FOR_THE_LAB = 5_000
 """Characters; longer texts get a plain answer."""
@@ -39,6 +54,10 @@ class Endpoint:
         """Called with the number of each request."""
         self.release = threading.Event()
         """Lets the slow answers go."""
+        self.write: Callable[[str, int], str] = write
+        """From a prompt and the number of the request to what is answered."""
+        self.under_way = self.most_under_way = 0
+        """Requests at this moment, and at the busiest one."""
         self.lock = threading.Lock()
         self.port = 0
         self.start()
@@ -79,6 +98,16 @@ class _Handler(BaseHTTPRequestHandler):
             owner.keys.add(key)
             number = len(owner.prompts)
             fault = owner.faults.popleft() if owner.faults else None
+            owner.under_way += 1
+            owner.most_under_way = max(owner.most_under_way, owner.under_way)
+        try:
+            self.respond(request, prompt, number, fault, key)
+        finally:
+            with owner.lock:
+                owner.under_way -= 1
+
+    def respond(self, request: dict[str, Any], prompt: str, number: int, fault: Fault | None, key: str) -> None:
+        owner = self.owner
         if owner.on_request is not None:
             owner.on_request(number)
         if self.path != "/v1/chat/completions" or request["model"] == "no-such-model":
@@ -89,7 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.misbehave(fault, request, prompt, number, key)
 
     def answer(self, request: dict[str, Any], prompt: str, number: int, extra: str = "") -> None:
-        words = (write(prompt, number) + extra).split(" ")
+        words = (self.owner.write(prompt, number) + extra).split(" ")
         room = request.get("max_tokens") or request["max_completion_tokens"]
         with self.owner.lock:
             self.owner.answered.append(prompt)
@@ -104,6 +133,11 @@ class _Handler(BaseHTTPRequestHandler):
         angry = {"error": {"message": f"your key {key} is not welcome", "code": fault}}
         if fault in ("429", "500", "400", "401"):
             self.reply(int(fault), angry, {"Retry-After": "0.01"} if fault == "429" else {})
+        elif fault == "busy":
+            self.reply(429, angry, {"Retry-After": "nan"})
+        elif fault == "uncounted":
+            message = {"role": "assistant", "content": write(prompt, number)}
+            self.reply(200, {"choices": [{"message": message}], "usage": {"total_tokens": 7}})
         elif fault == "garbage":
             self.reply(200, b'{"choices": [{"message": {"content": "half a sen')
         elif fault == "hollow":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ def sole(results: list[Attacked]) -> Attacked:
     return result
 
 
-@pytest.mark.parametrize("fault", ["429", "500", "garbage", "hollow", "drop", "echo"])
+@pytest.mark.parametrize("fault", ["429", "busy", "500", "garbage", "hollow", "drop", "echo"])
 def test_a_passing_failure_is_repeated(
     fault: Fault, llm: dict[str, Any], endpoint: Endpoint, lab_texts: list[str]
 ) -> None:
@@ -61,6 +62,26 @@ def test_a_slow_answer_is_given_up_and_asked_for_again(
     endpoint.faults.append("slow")
     attacked_texts(run_attack(WHOLE, {**llm, "timeout": 3.0}, lab_texts[:1]))
     assert len(endpoint.prompts) > len(endpoint.answered)
+
+
+def test_an_answer_counts_without_its_number_of_tokens(
+    llm: dict[str, Any], endpoint: Endpoint, lab_texts: list[str]
+) -> None:
+    """It may have cost as much as the longest answer."""
+    endpoint.faults.append("uncounted")
+    result = sole(run_attack(WHOLE, {**llm, "max_tokens": 500}, lab_texts[:1]))
+    assert (result.error, len(endpoint.prompts)) == (None, 1)
+    assert result.details["tokens_out"] == 500
+
+
+def test_no_more_calls_are_under_way_than_there_are_workers(
+    llm: dict[str, Any], endpoint: Endpoint, lab_texts: list[str]
+) -> None:
+    meeting = threading.Barrier(3)
+    endpoint.on_request = lambda number: meeting.wait(timeout=30) if number <= 3 else None
+    attacked_texts(run_attack(SENTENCES, {**llm, "workers": 3}, lab_texts))
+    assert endpoint.most_under_way == 3
+    assert len(endpoint.prompts) > 3
 
 
 def test_truncation_by_the_token_limit_doubles_it(
