@@ -180,13 +180,24 @@ class _Handler(BaseHTTPRequestHandler):
 
 def write(prompt: str, seed: int) -> str:
     """What the request asks for."""
-    task, _, text = prompt.partition("\n\n")
-    text = text.removeprefix("Sentence:\n").removeprefix("Text:\n")
+    task, text = request_in(prompt)
     if languages := re.search(r"from (\w+) into (\w+)", task):
         return translate(text, *languages.groups(), both="JSON" in task, seed=seed)
-    if limits := re.search(r"at least (\d+)\s+and at most (\d+) words", task):
-        return within(say_again(text, mode_of(task), seed), int(limits[1]), int(limits[2]))
+    if limits := limits_in(task):
+        return within(say_again(text, mode_of(task), seed), *limits)
     return say_again(text, mode_of(task), seed)
+
+
+def request_in(prompt: str) -> tuple[str, str]:
+    """What is to be done, and the text."""
+    task, _, text = prompt.partition("\n\n")
+    return task, text.removeprefix("Sentence:\n").removeprefix("Text:\n")
+
+
+def limits_in(task: str) -> tuple[int, int] | None:
+    """Fewest and most words of the answer."""
+    found = re.search(r"at least (\d+)\s+and at most (\d+) words", task)
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def mode_of(task: str) -> Mode:

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,13 +36,25 @@ def sole(results: list[Attacked]) -> Attacked:
     return result
 
 
-@pytest.mark.parametrize("fault", ["429", "busy", "500", "garbage", "hollow", "drop", "echo"])
+@pytest.mark.parametrize("fault", ["429", "500", "garbage", "hollow", "drop", "echo"])
 def test_a_passing_failure_is_repeated(
     fault: Fault, llm: dict[str, Any], endpoint: Endpoint, lab_texts: list[str]
 ) -> None:
     endpoint.faults.extend([fault, fault])
     attacked_texts(run_attack(WHOLE, llm, lab_texts[:1]))
     assert (len(endpoint.prompts), len(endpoint.answered)) == (3, 1)
+
+
+def test_a_senseless_pause_is_replaced_by_our_own(
+    llm: dict[str, Any], endpoint: Endpoint, lab_texts: list[str]
+) -> None:
+    """`Retry-After: nan` must not mean: at once."""
+    times: list[float] = []
+    endpoint.on_request = lambda number: times.append(time.monotonic())
+    endpoint.faults.append("busy")
+    attacked_texts(run_attack(WHOLE, {**llm, "pause": 1.0}, lab_texts[:1]))
+    first, second = times
+    assert second - first > 0.4
 
 
 @pytest.mark.parametrize("fault", ["cut", "empty", "refused"])
