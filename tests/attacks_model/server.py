@@ -56,8 +56,6 @@ class Endpoint:
         """Lets the slow answers go."""
         self.write: Callable[[str, int], str] = write
         """From a prompt and the number of the request to what is answered."""
-        self.under_way = self.most_under_way = 0
-        """Requests at this moment, and at the busiest one."""
         self.lock = threading.Lock()
         self.port = 0
         self.start()
@@ -98,16 +96,6 @@ class _Handler(BaseHTTPRequestHandler):
             owner.keys.add(key)
             number = len(owner.prompts)
             fault = owner.faults.popleft() if owner.faults else None
-            owner.under_way += 1
-            owner.most_under_way = max(owner.most_under_way, owner.under_way)
-        try:
-            self.respond(request, prompt, number, fault, key)
-        finally:
-            with owner.lock:
-                owner.under_way -= 1
-
-    def respond(self, request: dict[str, Any], prompt: str, number: int, fault: Fault | None, key: str) -> None:
-        owner = self.owner
         if owner.on_request is not None:
             owner.on_request(number)
         if self.path != "/v1/chat/completions" or request["model"] == "no-such-model":

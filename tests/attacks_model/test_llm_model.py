@@ -1,10 +1,9 @@
-"""The endpoint in front of a neural model: `mini` writes the answers, and seldom to the word as long as it was asked to."""
+"""The endpoint in front of a neural model: `mini` writes the answers, and seldom hits the length by the word."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from wmbench_attacks.llm.prompts import Band
 from wmbench_attacks.rewriting import pieces_of
 
