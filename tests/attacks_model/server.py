@@ -10,13 +10,28 @@ import json
 import re
 import threading
 from collections import deque
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal
 
 from wmbench.lab.paraphrase import Mode, paraphrase
 
 Fault = Literal[
-    "429", "500", "400", "401", "garbage", "hollow", "cut", "slow", "empty", "long", "refused", "echo", "drop"
+    "429",
+    "500",
+    "400",
+    "401",
+    "busy",
+    "garbage",
+    "hollow",
+    "cut",
+    "slow",
+    "empty",
+    "long",
+    "refused",
+    "uncounted",
+    "echo",
+    "drop",
 ]
 LONGEST_FOR_THE_LAB = 5_000
 """Characters; longer texts get a plain answer."""
@@ -39,6 +54,8 @@ class Endpoint:
         """Called with the number of each request."""
         self.release = threading.Event()
         """Lets the slow answers go."""
+        self.write: Callable[[str, int], str] = write
+        """From a prompt and the number of the request to what is answered."""
         self.lock = threading.Lock()
         self.port = 0
         self.start()
@@ -89,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.misbehave(fault, request, prompt, number, key)
 
     def answer(self, request: dict[str, Any], prompt: str, number: int, extra: str = "") -> None:
-        words = (write(prompt, number) + extra).split(" ")
+        words = (self.owner.write(prompt, number) + extra).split(" ")
         room = request.get("max_tokens") or request["max_completion_tokens"]
         with self.owner.lock:
             self.owner.answered.append(prompt)
@@ -104,6 +121,11 @@ class _Handler(BaseHTTPRequestHandler):
         angry = {"error": {"message": f"your key {key} is not welcome", "code": fault}}
         if fault in ("429", "500", "400", "401"):
             self.reply(int(fault), angry, {"Retry-After": "0.01"} if fault == "429" else {})
+        elif fault == "busy":
+            self.reply(429, angry, {"Retry-After": "nan"})
+        elif fault == "uncounted":
+            message = {"role": "assistant", "content": write(prompt, number)}
+            self.reply(200, {"choices": [{"message": message}], "usage": {"total_tokens": 7}})
         elif fault == "garbage":
             self.reply(200, b'{"choices": [{"message": {"content": "half a sen')
         elif fault == "hollow":
@@ -146,13 +168,24 @@ class _Handler(BaseHTTPRequestHandler):
 
 def write(prompt: str, seed: int) -> str:
     """What the request asks for."""
-    task, _, text = prompt.partition("\n\n")
-    text = text.removeprefix("Sentence:\n").removeprefix("Text:\n")
+    task, text = request_in(prompt)
     if languages := re.search(r"from (\w+) into (\w+)", task):
         return translate(text, *languages.groups(), both="JSON" in task, seed=seed)
-    if limits := re.search(r"at least (\d+)\s+and at most (\d+) words", task):
-        return within(say_again(text, mode_of(task), seed), int(limits[1]), int(limits[2]))
+    if limits := limits_in(task):
+        return within(say_again(text, mode_of(task), seed), *limits)
     return say_again(text, mode_of(task), seed)
+
+
+def request_in(prompt: str) -> tuple[str, str]:
+    """What is to be done, and the text."""
+    task, _, text = prompt.partition("\n\n")
+    return task, text.removeprefix("Sentence:\n").removeprefix("Text:\n")
+
+
+def limits_in(task: str) -> tuple[int, int] | None:
+    """Fewest and most words of the answer."""
+    found = re.search(r"at least (\d+)\s+and at most (\d+) words", task)
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def mode_of(task: str) -> Mode:

@@ -6,8 +6,9 @@ import json
 from typing import Any, ClassVar
 
 import pytest
+from wmbench_attacks.llm.cache import Answer
 from wmbench_attacks.llm.prompts import Band
-from wmbench_attacks.llm.rewriter import unquoted
+from wmbench_attacks.llm.rewriter import Unusable, unquoted, usable_text
 from wmbench_attacks.rewriting import pieces_of
 from wmbench_attacks.sentences import split_sentences
 
@@ -141,6 +142,24 @@ class TestCompressSentences(LlmContract):
 class TestTranslateDocument(LlmContract):
     info = info_of("llm-document-translate")
     extra: ClassVar[dict[str, Any]] = {"trip": "one call"}
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ("<think>\nHm, shorter?\n</think>\n\nA sentence.", "A sentence."),
+        ("Hm, shorter?\n</think>\n\nA sentence.", "A sentence."),  # the template has opened it
+        ("A sentence about <think> and more.", "A sentence about <think> and more."),
+        ("<think> Hm, and it never ends", None),
+    ],
+)
+def test_what_a_model_thinks_is_no_part_of_its_answer(said: str, text: str | None) -> None:
+    answer = Answer(said, "stop", 1, 1)
+    if text is None:
+        with pytest.raises(Unusable, match="empty"):
+            usable_text(answer)
+    else:
+        assert usable_text(answer) == text
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -43,6 +45,18 @@ def test_a_passing_failure_is_repeated(
     assert (len(endpoint.prompts), len(endpoint.answered)) == (3, 1)
 
 
+def test_a_senseless_pause_is_replaced_by_our_own(
+    llm: dict[str, Any], endpoint: Endpoint, lab_texts: list[str]
+) -> None:
+    """`Retry-After: nan` must not mean: at once."""
+    times: list[float] = []
+    endpoint.on_request = lambda number: times.append(time.monotonic())
+    endpoint.faults.append("busy")
+    attacked_texts(run_attack(WHOLE, {**llm, "pause": 1.0}, lab_texts[:1]))
+    first, second = times
+    assert second - first > 0.4
+
+
 @pytest.mark.parametrize("fault", ["cut", "empty", "refused"])
 def test_an_unusable_answer_is_asked_for_again(
     fault: Fault, llm: dict[str, Any], endpoint: Endpoint, lab_texts: list[str]
@@ -61,6 +75,38 @@ def test_a_slow_answer_is_given_up_and_asked_for_again(
     endpoint.faults.append("slow")
     attacked_texts(run_attack(WHOLE, {**llm, "timeout": 3.0}, lab_texts[:1]))
     assert len(endpoint.prompts) > len(endpoint.answered)
+
+
+def test_an_answer_counts_without_its_number_of_tokens(
+    llm: dict[str, Any], endpoint: Endpoint, lab_texts: list[str]
+) -> None:
+    """It may have cost as much as the longest answer."""
+    endpoint.faults.append("uncounted")
+    result = sole(run_attack(WHOLE, {**llm, "max_tokens": 500}, lab_texts[:1]))
+    assert (result.error, len(endpoint.prompts)) == (None, 1)
+    assert result.details["tokens_out"] == 500
+
+
+def test_no_more_calls_are_under_way_than_there_are_workers(
+    llm: dict[str, Any], endpoint: Endpoint, lab_texts: list[str]
+) -> None:
+    meeting = threading.Barrier(3)
+    under_way: list[int] = []
+    seen: list[int] = []
+
+    def on_request(number: int) -> None:
+        """Before the answer, so a call that is counted here is surely not over for the client."""
+        under_way.append(number)
+        seen.append(len(under_way))
+        if number <= 3:
+            meeting.wait(timeout=60)  # so three do meet
+        time.sleep(0.05)  # and others would come in meanwhile
+        under_way.remove(number)
+
+    endpoint.on_request = on_request
+    attacked_texts(run_attack(SENTENCES, {**llm, "workers": 3}, lab_texts))
+    assert max(seen) == 3
+    assert len(seen) > 3
 
 
 def test_truncation_by_the_token_limit_doubles_it(

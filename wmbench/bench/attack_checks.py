@@ -1,7 +1,7 @@
 """Attacks are built before the first text is decoded: a missing API key or model must not show up after an hour.
 
 An attack checks what it needs when it is built. One that builds on other parts names them in its configuration, by a
-property `uses`: under `attacks`, `backbones` and `encoders` the names, each with the settings it gets.
+property `uses`: under `attacks`, `backbones`, `encoders` and `nulls` the names, each with the settings it gets.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from wmbench.bench.attack_plan import AttackChain, resolve_attack
 from wmbench.bench.attacking import Attacker
+from wmbench.bench.plan import resolve_dataset
 from wmbench.bench.textset import kept_samples
 from wmbench.config import Choice
 from wmbench.errors import IntegrityError, WmbenchError
@@ -53,6 +54,8 @@ def require_attack(attack: AttackChain, builder: Builder, checked: set[str]) -> 
             builder.host.backbones.resolve(name)
         for name in uses.get("encoders", {}):
             builder.host.encoders.resolve(name)
+        for name in uses.get("nulls", {}):
+            next(builder.null_texts(resolve_dataset(name, builder.host, "nulls"), 1), None)  # its file may be missing
 
 
 def _is_done(run: Run, attack: AttackChain) -> bool:

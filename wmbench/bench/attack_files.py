@@ -65,18 +65,23 @@ def attacked_records(batch: Sequence[AttackInput], attack: AttackBatch, worked: 
 
 
 def isolated(batch: Sequence[AttackInput], attack: AttackBatch, worked: bool) -> Sequence[Attacked]:
-    """An attack that raises fails the texts that it raises on. If it has never worked, it is the attack's own fault."""
+    """An attack that raises fails the texts that it raises on. If it has never worked and raises on all of them, it is
+    the attack's own fault."""
     try:
         return attack(batch)
     except PluginError:
         results = [_alone(item, attack) for item in batch]
-        if not worked and all(result.text is None for result in results):
+        if not worked and all(isinstance(result, PluginError) for result in results):
             raise
-        return results
+        return [_failed(result) if isinstance(result, PluginError) else result for result in results]
 
 
-def _alone(item: AttackInput, attack: AttackBatch) -> Attacked:
+def _alone(item: AttackInput, attack: AttackBatch) -> Attacked | PluginError:
     try:
         return attack([item])[0]
     except PluginError as error:
-        return Attacked(None, error=f"{error.message}: {error.why}")
+        return error
+
+
+def _failed(error: PluginError) -> Attacked:
+    return Attacked(None, error=f"{error.message}: {error.why}")

@@ -153,7 +153,8 @@ def resolve_attack(choice: Choice, host: Host, limits: Mapping[str, Any] = NO_LI
 
 
 def _chain(steps: tuple[Resolved[AttackInfo], ...], host: Host, limits: Mapping[str, Any]) -> AttackChain:
-    inner = [name for step in steps for name in getattr(step.settings, "uses", {}).get("attacks", {})]
+    used = [chain for step in steps for chain in getattr(step.settings, "uses", {}).get("attacks", {})]
+    inner = [name.strip().partition(":")[0] for chain in used for name in chain.split(CHAIN)]
     infos = [*(step.info for step in steps), *(host.attacks[name].info for name in inner if name in host.attacks)]
     return AttackChain(steps, limits, max((info.cost for info in infos), key=get_args(CostClass).index))
 
@@ -165,6 +166,12 @@ def _step(name: str, params: Mapping[str, Any], host: Host, limits: Mapping[str,
         info = host.attacks[head].info
         if info.strength is None:
             raise ConfigError(f"attack {head!r} has no strength", why=f"got {name!r}", hint=f"--attack {head}")
+        if info.strength in params:
+            raise ConfigError(
+                f"attack {head!r} is given two strengths",
+                why=f"got {name!r}, and {info.strength} = {params[info.strength]!r}",
+                hint=f"leave out one of them: --attack {name}, or --attack {head} with the setting",
+            )
         name, params = head, {info.strength: strength, **params}
     entry, argument = host.attacks.resolve(name)
     settings = settings_of(entry, "attack", {**known_settings(entry, limits), **params})

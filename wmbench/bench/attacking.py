@@ -29,13 +29,19 @@ class Attacker:
         if len(self._hooks) == 1:
             return list(self._hooks[0].attack(texts, context))
         results = [Attacked(item.text) for item in texts]
+        changed: set[int] = set()
         for number, (label, hooks) in enumerate(zip(self._labels, self._hooks, strict=True)):
             places = [i for i, result in enumerate(results) if result.text is not None]
             inputs = [_input(texts[i], results[i], number) for i in places]
             for i, result in zip(places, hooks.attack(inputs, context) if inputs else [], strict=True):
                 steps = [*results[i].details.get("steps", ()), {"attack": label, **result.details}]
                 error = None if result.error is None else f"{label}: {result.error}"
+                changed |= {i} if result.text != results[i].text else set()
                 results[i] = Attacked(result.text, error, {"steps": steps})
+        for i in changed:
+            if results[i].text == texts[i].text:
+                error = "the attack changed nothing: its steps undo each other"
+                results[i] = replace(results[i], text=None, error=error)
         return results
 
 

@@ -18,6 +18,7 @@ from wmbench_attacks.llm.endpoint import Endpoint, require_client
 from wmbench_attacks.llm.prompts import Band, Prompt
 from wmbench_attacks.llm.rewriter import Rewriter, Rewritten, Step, Unusable
 from wmbench_attacks.rewriting import Unit, in_place, is_unicode, pieces_of, put_together, to_say
+from wmbench_attacks.sentences import require_splitter
 
 
 class LlmAttack:
@@ -25,6 +26,8 @@ class LlmAttack:
 
     def __init__(self, name: str, config: LlmConfig, unit: Unit, steps: Sequence[Step]) -> None:
         require_client(config)  # now, not after the first texts were generated
+        if unit == "sentence":
+            require_splitter()
         self.name = name
         self.config = config
         self.unit = unit

@@ -129,9 +129,11 @@ class Endpoint:
         except ValidationError as error:
             raise _Passing(f"the answer is no chat completion: {error.errors(include_input=False)[0]['msg']}") from None
         choice = completion.choices[0]
-        usage = completion.usage or _Usage(prompt_tokens=most_in, completion_tokens=room)
+        usage = completion.usage or _Usage()
+        tokens_in = most_in if usage.prompt_tokens is None else usage.prompt_tokens
+        tokens_out = room if usage.completion_tokens is None else usage.completion_tokens
         finish = "refused" if choice.message.refusal else choice.finish_reason or "stop"
-        return Answer(choice.message.content or "", finish, usage.prompt_tokens, usage.completion_tokens)
+        return Answer(choice.message.content or "", finish, tokens_in, tokens_out)
 
     def _status_error(self, error: openai.APIStatusError) -> Exception:
         code, config = error.status_code, self._config
@@ -159,7 +161,7 @@ class Endpoint:
                 "the endpoint refuses the request",
                 where=config.base_url,
                 why=reason,
-                hint="check model, temperature and token_limit",
+                hint="check model, temperature, max_tokens and token_limit",
             )
         return Unanswered(reason)
 
@@ -184,8 +186,10 @@ class _Choice(BaseModel):
 
 
 class _Usage(BaseModel):
-    prompt_tokens: int = Field(ge=0)
-    completion_tokens: int = Field(ge=0)
+    """Some servers leave out one of them, or both."""
+
+    prompt_tokens: int | None = Field(None, ge=0)
+    completion_tokens: int | None = Field(None, ge=0)
 
 
 class _Completion(BaseModel):
@@ -209,6 +213,7 @@ def _client(config: LlmConfig, key: str | None) -> openai.OpenAI:
 
 def _asked_pause(error: openai.APIStatusError) -> float | None:
     try:
-        return float(error.response.headers.get("retry-after", ""))
+        seconds = float(error.response.headers.get("retry-after", ""))
     except ValueError:
         return None
+    return seconds if seconds > 0 else None  # nor is `nan` a pause

@@ -20,7 +20,8 @@ _BYTES_PER_TOKEN = 2
 """Few: common tokenizers have 4 in English and 2 or 3 in other languages."""
 _LARGEST_ROOM = 16_384
 """What current models allow."""
-_THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+_THOUGHTS = re.compile(r"\A.*?</think>|\A\s*<think>.*", re.DOTALL)
+"""What a reasoning model says to itself. Chat templates often open it in the prompt, so only its end is sure."""
 _REFUSALS = ("refused", "content_filter")
 _QUOTES = ('""', "''", "“”", "‘’", "«»")
 
