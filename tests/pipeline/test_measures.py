@@ -11,7 +11,7 @@ import pytest
 
 from wmbench.bench.comparison import PairedNulls, compare_runs, paired_detection
 from wmbench.bench.cost import cost_per_token, seconds_per_token
-from wmbench.bench.measure import Judged, detection, tokens_to_detect
+from wmbench.bench.measure import Judged, crowded_top, detection, tokens_to_detect
 from wmbench.detection import auc, bootstrap, bootstrap_roc, tpr_at_fpr
 from wmbench.errors import ConfigError
 
@@ -37,6 +37,20 @@ def test_every_figure_of_a_cell_has_an_interval() -> None:
             assert rates[name]["low"] <= rates[name]["estimate"] <= rates[name]["high"]
         assert rates["interpolated"] == rates["interpolated_interval"]["estimate"]
         assert rates["interpolated"] >= rates["threshold"]["estimate"]
+
+
+def test_no_threshold_lies_above_null_texts_that_share_the_highest_score() -> None:
+    def judged(*scores: float) -> Judged:
+        return Judged(np.full(len(scores), 0.01), np.array(scores))
+
+    nulls = judged(*[0.0] * 97, 5.0, 5.0, 5.0)  # three of 100 end where an empirical p ends
+    tied = judged(5.0, 5.0, 1.0)
+    assert [crowded_top([tied], nulls, t) for t in (0.01, 0.05)] == [3, 0]  # five may be detected at 5%
+    assert crowded_top([judged(1.0), tied], nulls, 0.01) == 3  # one attack is enough to know
+    assert crowded_top([judged(5.1, 5.0)], nulls, 0.01) == 0  # a threshold of 5 finds the first
+    assert crowded_top([judged(4.9)], nulls, 0.01) == 0  # not found, and rightly so
+    assert detection(tied, nulls, tied=["0.01"])["tpr"]["0.01"]["threshold"] is None
+    assert detection(tied, nulls)["tpr"]["0.05"]["threshold"]["estimate"] == 1.0
 
 
 def test_tokens_needed_to_detect() -> None:

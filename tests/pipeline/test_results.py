@@ -42,7 +42,10 @@ def test_a_run_ends_in_metrics_with_n_and_intervals(tmp_path: Path) -> None:
     assert unattacked["auc"]["estimate"] > 0.9
     assert unattacked["auc"]["n"] == [4, 50]
     at_one_percent = unattacked["tpr"]["0.01"]
-    assert at_one_percent["threshold"]["n"] == at_one_percent["split"]["n"] == [4]
+    assert unattacked["tpr"]["0.05"]["threshold"]["n"] == at_one_percent["split"]["n"] == [4]
+    assert at_one_percent["threshold"] is None  # one of 50 held-out texts has the smallest p of 100 null texts, too
+    assert set(found["tied"]) == {"0.005", "0.01"}
+    assert found["tied"]["0.01"]["why"] in table(found)
     assert at_one_percent["split"]["low"] <= at_one_percent["split"]["estimate"] <= at_one_percent["split"]["high"]
     assert found["calibration"]["n"] == 100
     (family,) = found["nulls"]

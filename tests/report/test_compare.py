@@ -87,9 +87,14 @@ def test_a_level_out_of_reach_has_no_difference(
     shutil.copytree(weak, blind)
     metrics = json.loads((blind / "metrics.json").read_bytes())
     metrics["unresolved"] = {"0.005": {"why": "too few", "hint": "more"}}
+    metrics["tied"] = {
+        "0.005": {"why": "no threshold", "hint": "more"},
+        "0.01": {"why": "no threshold", "hint": "more"},
+    }
     (blind / "metrics.json").write_text(json.dumps(metrics))
     found = compare_runs(strong, blind)["cells"][0]["tpr"]
     assert found["0.005"] == {"threshold": None, "split": None}
+    assert found["0.01"]["threshold"] is None
     assert found["0.01"]["split"] is not None
     assert main(["compare", str(strong), str(blind)]) == 0
     assert "out of reach" in capsys.readouterr().out

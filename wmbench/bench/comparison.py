@@ -195,8 +195,9 @@ def _cell(a: MeasuredRun, b: MeasuredRun, attack: str, nulls: PairedNulls) -> di
     first, second = a.answers(attack), b.answers(attack)
     same_prompt = {i for i in first if a.prompts.get(i) == b.prompts.get(i)}  # equal ids need not be equal prompts
     found = paired_detection({i: v for i, v in first.items() if i in same_prompt}, second, nulls)
-    for target in {*a.metrics["unresolved"], *b.metrics["unresolved"]} & set(found.get("tpr", {})):
-        found["tpr"][target] = {"threshold": None, "split": None}  # a difference of zeros would say nothing
+    for rule, out_of_reach in (("threshold", "tied"), ("split", "unresolved")):
+        for target in {*a.metrics.get(out_of_reach, ()), *b.metrics.get(out_of_reach, ())} & set(found.get("tpr", {})):
+            found["tpr"][target][rule] = None  # a difference of zeros would say nothing
     return {"attack": attack, **found}
 
 
@@ -218,6 +219,15 @@ def _names(run: MeasuredRun) -> dict[str, Any]:
     return {"folder": str(run.folder), **{name: run.metrics[name] for name in _NAMES}}
 
 
+def _settings(run: MeasuredRun) -> dict[str, dict[str, Any]]:
+    """What makes texts and verdicts differ apart from the scheme."""
+    return {
+        "decoding settings": run.run.get("spec", {}).get("decoding", {}),
+        "filters": run.run.get("filters", {}),
+        "ways to detect": {"normalise": run.metrics.get("normalise", False)},
+    }
+
+
 def _flags(a: MeasuredRun, b: MeasuredRun) -> list[str]:
     """What a reader must know before believing a difference."""
     flags = [
@@ -225,13 +235,8 @@ def _flags(a: MeasuredRun, b: MeasuredRun) -> list[str]:
         for name, what in (("backbone", "backbones"), ("dataset", "prompts"), ("alpha", "levels"))
         if a.metrics[name] != b.metrics[name]
     ]
-    for what, first, second in (
-        ("decoding settings", *(run.run.get("spec", {}).get("decoding", {}) for run in (a, b))),
-        ("filters", *(run.run.get("filters", {}) for run in (a, b))),
-        ("ways to detect", *({"normalise": run.metrics.get("normalise", False)} for run in (a, b))),
-    ):
-        if first != second:
-            flags.append(f"the {what} differ: {_different(first, second)}")
+    first, second = _settings(a), _settings(b)
+    flags += [f"the {w} differ: {_different(first[w], second[w])}" for w in first if first[w] != second[w]]
     if a.metrics["calibration"]["nulls"] != b.metrics["calibration"]["nulls"]:
         flags.append("the null sets differ, so thresholds and p-values stand for different things")
     return flags

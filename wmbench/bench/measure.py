@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from wmbench.detection import Interval, LikeLength, auc, bootstrap, bootstrap_roc, clopper_pearson, operating_point
 from wmbench.detection.like_length import FEWEST, PERCENT
+from wmbench.detection.metrics import tolerated
 
 Floats = npt.NDArray[np.float64]
 FPR_TARGETS: Final = (0.005, 0.01, 0.05)
@@ -62,24 +63,38 @@ def rate(hits: npt.NDArray[np.bool_]) -> dict[str, Any]:
     return interval(clopper_pearson(int(hits.sum()), len(hits)))
 
 
-def detection(positives: Judged, negatives: Judged, unresolved: Collection[str] = ()) -> dict[str, Any]:
+def crowded_top(positives: Sequence[Judged], negatives: Judged, target: float) -> int:
+    """How many negatives share the highest score of all texts with a positive, where these are more than may be
+    detected: then no threshold can be placed, and a rate of zero would say nothing about the scheme. Else 0.
+
+    An empirical p cannot fall below what the number of null texts allows, so scores end there.
+    """
+    top = max((float(found.score.max()) for found in positives if len(found)), default=-np.inf)
+    crowd = int((negatives.score == top).sum())
+    return crowd if float(negatives.score.max()) == top and crowd > tolerated(len(negatives), target) else 0
+
+
+def detection(
+    positives: Judged, negatives: Judged, unresolved: Collection[str] = (), tied: Collection[str] = ()
+) -> dict[str, Any]:
     """AUC, and TPR at each target under both protocols.
 
-    `threshold`: the paper's rule, highest TPR with FPR <= target on the held-out negatives themselves.
+    `threshold`: the paper's rule, highest TPR with FPR <= target on the held-out negatives themselves; None at a target
+    where they leave no room for a threshold (`tied`).
     `split`: p <= target, a threshold that the calibration has fixed; its FPR is measured on the held-out negatives.
-    At a target that the calibration cannot resolve, a rate of zero would say nothing about the scheme: it is None.
+    None at a target that the calibration cannot resolve.
     """
     at: dict[str, Any] = {}
     curve = bootstrap_roc(positives.score, negatives.score, FPR_TARGETS, seed=_SEED, resamples=_RESAMPLES)
     for target in FPR_TARGETS:
         point = operating_point(positives.score, negatives.score, target)
-        is_blind = target_name(target) in unresolved
+        name = target_name(target)
         by_threshold = {**rate(positives.score > point.threshold), "threshold": _finite(point.threshold)}
-        at[target_name(target)] = {
-            "threshold": None if is_blind and not point.tpr else {**by_threshold, "fpr": point.fpr},
+        at[name] = {
+            "threshold": None if name in tied else {**by_threshold, "fpr": point.fpr},
             "interpolated": curve.tpr[target].estimate,
             "interpolated_interval": interval(curve.tpr[target]),
-            "split": None if is_blind else rate(positives.p <= target),
+            "split": None if name in unresolved else rate(positives.p <= target),
         }
     return {"n": len(positives), "auc": interval(curve.auc), "tpr": at}
 

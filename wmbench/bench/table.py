@@ -99,7 +99,7 @@ def _footnotes(results: Iterable[Metrics]) -> Iterable[str]:
         yield f"  {_price(metrics)}"
         if controls := "; ".join(_control_findings(metrics)):
             yield f"  controls: {controls}"
-        for reason in metrics["unresolved"].values():
+        for reason in (*metrics["unresolved"].values(), *metrics.get("tied", {}).values()):
             yield f"  * {reason['why']}: {reason['hint']}"
 
 

@@ -149,6 +149,7 @@ class RunReport(Part):
     calibration: dict[str, Any] = Field(default_factory=dict)
     nulls: NullSet | None = None
     unresolved: dict[str, dict[str, str]] = Field(default_factory=dict)
+    tied: dict[str, dict[str, str]] = Field(default_factory=dict)
     """False-positive rates that the calibration cannot decide: why, and what to do."""
     cells: list[Cell] = Field(default_factory=list)
     families: list[Family] = Field(default_factory=list)

@@ -65,6 +65,7 @@ def _measured(
                 "caveat": metrics.get("status") or "",
                 "nulls": _null_set(metrics),
                 "unresolved": metrics.get("unresolved", {}),
+                "tied": metrics.get("tied", {}),
                 "cells": cells,
                 "families": metrics.get("nulls", []),
                 "clean_auc": metrics.get("clean_auc"),

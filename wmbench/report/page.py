@@ -141,7 +141,7 @@ def _columns(several_groups: bool) -> list[tuple[str, str]]:
 
 def _card(run: RunReport) -> dict[str, Any]:
     """How well it is found, what the worst attack leaves of that, what it costs."""
-    target = next((t for t in ("0.01", "0.05") if t not in run.unresolved), TARGETS[-1])
+    target = next((t for t in ("0.01", "0.05") if t not in run.tied), TARGETS[-1])
     unattacked = run.cell(UNATTACKED)
     attacked = [(rate, cell) for cell in run.cells if cell.attack not in UNHARMED and (rate := cell.rate(target))]
     unhurt = unattacked.rate(target) if unattacked else None

@@ -17,6 +17,7 @@ from wmbench.bench.measure import (
     auc_interval,
     auc_over_keys,
     bootstrapped,
+    crowded_top,
     detection,
     false_positives,
     false_positives_over_keys,
@@ -80,6 +81,7 @@ def metrics(run: Run) -> dict[str, Any]:
     views = run.detector.probe(run.key)
     refusals = {target_name(t): run.detector.unresolved(views, calibration.n0, t) for t in FPR_TARGETS}
     unresolved = {t: {"why": error.message, "hint": error.hint} for t, error in refusals.items() if error}
+    tied = _tied(run, judged, heldout)
     return {
         "schema_version": SCHEMA_VERSION,
         "scheme": plan.scheme.label,
@@ -97,7 +99,8 @@ def metrics(run: Run) -> dict[str, Any]:
         },
         "calibration": {"n": calibration.n0, "views": len(calibration.views), "nulls": run.nulls[0].identity},
         "unresolved": unresolved,
-        "cells": [_cell(run, label, judged, unresolved) for label in (None, *(a.label for a in plan.attacks))],
+        "tied": tied,
+        "cells": [_cell(run, label, judged, unresolved, tied) for label in (None, *(a.label for a in plan.attacks))],
         "nulls": _families(run, judged, unresolved),
         "clean_auc": auc_interval(judged[CLEAN], heldout) if CLEAN in judged else None,
         "wrong_keys": _wrong_keys(run, unresolved),
@@ -108,7 +111,24 @@ def metrics(run: Run) -> dict[str, Any]:
     }
 
 
-def _cell(run: Run, label: str | None, judged: dict[str, Judged], unresolved: Collection[str]) -> dict[str, Any]:
+def _tied(run: Run, judged: dict[str, Judged], heldout: Judged) -> dict[str, dict[str, str]]:
+    """Targets at which the held-out null texts leave no room for a threshold, under no attack and under all: why."""
+    names = [SAMPLES, *(attacked_name(attack.label) for attack in run.plan.attacks)]
+    marked = [judged[name] for name in names if name in judged]
+    crowds = {t: crowded_top(marked, heldout, t) for t in FPR_TARGETS}
+    return {
+        target_name(t): {
+            "why": f"no threshold: {crowd} of {len(heldout):,} held-out null texts score as high as any text can",
+            "hint": "use more --calibration-texts, which tell high scores apart, and more --heldout-texts",
+        }
+        for t, crowd in crowds.items()
+        if crowd
+    }
+
+
+def _cell(
+    run: Run, label: str | None, judged: dict[str, Judged], unresolved: Collection[str], tied: Collection[str]
+) -> dict[str, Any]:
     """One attack (None: no attack). A cell without texts has n = 0 and no rates."""
     name = SAMPLES if label is None else attacked_name(label)
     failed = len(kept_samples(run)) - len(attacked_texts(run, label)) if label is not None else 0
@@ -116,7 +136,7 @@ def _cell(run: Run, label: str | None, judged: dict[str, Judged], unresolved: Co
     if name not in judged:
         return cell
     found, heldout = judged[name], judged[null_name(run.nulls[0], "heldout")]
-    return {**cell, **detection(found, heldout, unresolved), "detected": rate(found.p <= run.plan.config.alpha)}
+    return {**cell, **detection(found, heldout, unresolved, tied), "detected": rate(found.p <= run.plan.config.alpha)}
 
 
 def _families(run: Run, judged: dict[str, Judged], unresolved: Collection[str]) -> list[dict[str, Any]]:
