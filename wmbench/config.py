@@ -63,7 +63,7 @@ class RunConfig(BaseModel):
     schemes: list[Chosen] = Field(default_factory=list, description="Watermark schemes; `all` means all.")
     attacks: list[Chosen] = Field(
         default_factory=list,
-        description="Attacks: name, name:strength, name:grid, first|second; `all`, or `local` for the free ones.",
+        description="Attacks: name, name:strength, name:grid, first|second; `all` that work here; `local` free ones.",
     )
     backbones: list[Chosen] = Field(
         default_factory=list,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.pipeline.helpers import PLUGIN, prepared, run
+from tests.pipeline.helpers import PLUGIN, builder, prepared, run
 from wmbench.bench.attack_files import attack_into
 from wmbench.bench.jsonl import JsonlFile
 from wmbench.cli import main
@@ -52,6 +52,27 @@ def test_the_command_refuses_at_once(
         assert main([*command, "--attack", attack, *settings, "--plugin", str(PLUGIN)]) == 2
         assert message in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
+
+
+def test_all_are_all_that_can_work_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    notes: list[str] = []
+    monkeypatch.setattr(builder(), "note", notes.append)
+    (run,) = prepared(tmp_path / "runs", attacks=["all"])
+    labels = {attack.label for attack in run.plan.attacks}
+    assert {"identity", "delete", "remask"} <= labels
+    assert not labels & {"llm-rewrite", "dipper", "parrot"}
+    assert any("llm-rewrite" in note and "no API key" in note for note in notes)
+    assert any("dipper" in note for note in notes)
+    with pytest.raises(ConfigError, match="no API key"):
+        prepared(tmp_path / "runs", attacks=["all", "llm-rewrite"])  # asked for by name
+    (tmp_path / "text.txt").write_text("w3 w4 w5 w6")
+    command = ["attack", str(tmp_path / "text.txt"), "--attack", "all", "--plugin", str(PLUGIN)]
+    main([*command, "--backbone", "tiny"])
+    assert "left out of `all`: llm-compress" in capsys.readouterr().err
 
 
 def test_an_attack_that_is_done_needs_its_key_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

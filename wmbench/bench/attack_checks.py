@@ -7,7 +7,8 @@ property `uses`: under `attacks`, `backbones`, `encoders` and `nulls` the names,
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from wmbench.bench.attack_plan import AttackChain, resolve_attack
@@ -23,6 +24,39 @@ if TYPE_CHECKING:
     from wmbench.bench.stages.base import Run
 
 Uses = Mapping[str, Mapping[str, Settings]]
+
+
+def workable(attacks: Sequence[AttackChain], builder: Builder) -> tuple[AttackChain, ...]:
+    """Without those that `all` brought and that cannot work here; a note says which, and why."""
+    left_out: dict[str, list[str]] = {}
+    kept = []
+    for attack in attacks:
+        try:
+            if attack.is_optional:
+                with _hub_closed():
+                    require_attack(attack, builder, set())
+        except WmbenchError as error:
+            left_out.setdefault(error.message, []).append(attack.label)
+        else:
+            kept.append(attack)
+    for why, labels in left_out.items():
+        builder.note(f"left out of `all`: {', '.join(labels)} ({why})")
+    return tuple(kept)
+
+
+@contextmanager
+def _hub_closed() -> Iterator[None]:
+    """Who says `all` did not ask for models of 45 GB: they take part if they are on this machine."""
+    try:
+        from huggingface_hub import constants  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        yield
+        return
+    before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
 
 
 def require_attacks(runs: Sequence[Run]) -> None:

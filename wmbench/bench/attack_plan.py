@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Final, get_args
 
@@ -32,6 +32,8 @@ class AttackChain:
     """Budgets of the command, which also hold for the attacks that a step builds on."""
     cost: CostClass = "local"
     """The dearest of its steps, and of the attacks that they build on."""
+    is_optional: bool = False
+    """Brought by `all`: left out where it cannot work."""
 
     @property
     def label(self) -> str:
@@ -78,6 +80,7 @@ def resolve_attacks(
         members = _members(choice, host, backbone)
         members = [member for member in members if member is choice or member.name not in named]
         chains = [resolve_attack(member, host, limits) for member in members]
+        chains = [replace(chain, is_optional=choice.name == ALL) for chain in chains]
         is_own = members == [choice]
         own += chains if is_own else []
         found += [(chain, is_own) for chain in chains]

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from wmbench.bench.attack_checks import require_attacks
+from wmbench.bench.attack_checks import require_attacks, workable
 from wmbench.bench.build import Builder
 from wmbench.bench.disk import disk_errors
 from wmbench.bench.jsonl import cut_torn_line
@@ -113,6 +113,9 @@ def prepare(
 def prepare_all(plans: Sequence[RunPlan], builder: Builder, **options: Any) -> list[Run]:
     """All runs of a comparison, in their order; each knows the control on its prompts. Attacks are built once, to see
     that they can work."""
+    every = {attack.label: attack for plan in plans for attack in plan.attacks}
+    able = {attack.label for attack in workable(list(every.values()), builder)}
+    plans = [replace(plan, attacks=tuple(a for a in plan.attacks if a.label in able)) for plan in plans]
     controls: dict[tuple[str, str], Run] = {}
     runs: dict[int, Run] = {}
     for number, plan in sorted(enumerate(plans), key=lambda pair: not pair[1].is_control):

@@ -88,19 +88,19 @@ def _attack_all(
     invocation: Invocation, plan: RunPlan, items: Sequence[AttackInput], keep: Keep, is_quiet: bool
 ) -> dict[str, int]:
     """Hand over every result; how many texts each attack failed on."""
-    from wmbench.bench.attack_checks import require_attack
+    from wmbench.bench.attack_checks import require_attack, workable
     from wmbench.bench.attack_files import attack_batch, attacked_records, batches
     from wmbench.bench.build import Builder
     from wmbench.observers import ProgressObserver, watched
 
     builder = Builder(invocation.host, note)
-    checked: set[str] = set()
-    for chain in plan.attacks:
+    attacks, checked = workable(plan.attacks, builder), set[str]()
+    for chain in attacks:
         require_attack(chain, builder, checked)
     codec = builder.codec(plan.backbone)
     progress = None if is_quiet else ProgressObserver()
     failed: dict[str, int] = {}
-    for chain in plan.attacks:
+    for chain in attacks:
         work = attack_batch(chain, builder, plan.backbone, codec, plan.config.seed)
         failed[chain.label] = 0
         worked = False

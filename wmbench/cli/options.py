@@ -40,7 +40,7 @@ _ATTACK = click.option(
     metavar="NAME[:STRENGTH]",
     multiple=True,
     help="Attack; may be repeated; NAME:grid is a strength curve, 'FIRST|SECOND' one attack after the other; "
-    "`all` means all, `local` the free ones, `few` four of them.",
+    "`all` means all that can work here, `local` the free ones, `few` four of them.",
 )
 _ATTACK_SET = click.option(
     "-A", "--attack-set", "attack_settings", metavar="ATTACK.NAME=VALUE", multiple=True, help="Attack setting."
