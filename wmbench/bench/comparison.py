@@ -225,13 +225,20 @@ def _flags(a: MeasuredRun, b: MeasuredRun) -> list[str]:
         for name, what in (("backbone", "backbones"), ("dataset", "prompts"), ("alpha", "levels"))
         if a.metrics[name] != b.metrics[name]
     ]
-    for what, first, second in (
-        ("decoding settings", *(run.run.get("spec", {}).get("decoding", {}) for run in (a, b))),
-        ("filters", *(run.run.get("filters", {}) for run in (a, b))),
-        ("ways to detect", *({"normalise": run.metrics.get("normalise", False)} for run in (a, b))),
-    ):
+    settings = [_settings(run) for run in (a, b)]
+    for what in settings[0]:
+        first, second = (found[what] for found in settings)
         if first != second:
             flags.append(f"the {what} differ: {_different(first, second)}")
     if a.metrics["calibration"]["nulls"] != b.metrics["calibration"]["nulls"]:
         flags.append("the null sets differ, so thresholds and p-values stand for different things")
     return flags
+
+
+def _settings(run: MeasuredRun) -> dict[str, Mapping[str, Any]]:
+    """What two runs should have in common besides their names."""
+    return {
+        "decoding settings": run.run.get("spec", {}).get("decoding", {}),
+        "filters": run.run.get("filters", {}),
+        "normalisers": {"normalise": run.metrics.get("normalise", False)},
+    }
