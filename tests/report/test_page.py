@@ -259,6 +259,10 @@ def test_markdown_has_every_rate_and_no_foreign_markup(document: Document) -> No
     best = max(rate.estimate for rate in rates if rate)
     assert f"**{100 * best:.1f}**" in rows[0]
     assert "<b>" not in table.replace("\\<b\\>", "")
+    held_out = runs[0].families[0].fpr["0.01"]
+    assert held_out is not None
+    low, high = 100 * held_out.low, 100 * held_out.high
+    assert f"{100 * held_out.estimate:.1f} [{low:.1f}, {high:.1f}]" in table  # an interval of 1% has decimals
     width = {
         line.replace("\\|", "").count("|")
         for line in table.split("## Made by")[0].splitlines()

@@ -70,7 +70,7 @@ def _price(runs: Sequence[RunReport]) -> Iterator[str]:
                 _signed(run.quality.get("delta_log_perplexity")),
                 f"{cost.forward_rows.estimate:.2f}" if cost and cost.forward_rows else _OUT_OF_REACH,
                 f"{needed.estimate:.0f}" if needed and needed.estimate is not None else _OUT_OF_REACH,
-                *(_percent(family[0].fpr.get(_TARGET) if family else None) for family in (held_out, clean)),
+                *(_percent(family[0].fpr.get(_TARGET) if family else None, digits=1) for family in (held_out, clean)),
                 _clean_areas(run.wrong_keys),
             ]
         )
@@ -105,11 +105,12 @@ def _is(rate: Rate | None, best: float | None) -> bool:
     return rate is not None and rate.estimate == best
 
 
-def _percent(rate: Rate | None, *, is_best: bool = False) -> str:
+def _percent(rate: Rate | None, *, is_best: bool = False, digits: int = 0) -> str:
+    """`digits` of the interval: around 1% whole numbers would leave the estimate outside."""
     if rate is None:
         return _OUT_OF_REACH
     shown = f"{100 * rate.estimate:.1f}"
-    return f"{f'**{shown}**' if is_best else shown} [{100 * rate.low:.0f}, {100 * rate.high:.0f}]"
+    return f"{f'**{shown}**' if is_best else shown} [{100 * rate.low:.{digits}f}, {100 * rate.high:.{digits}f}]"
 
 
 def _signed(rate: Rate | None) -> str:

@@ -62,21 +62,25 @@ class AttackStage:
                 attack_into(file, missing, _batch(run, attack, run.observers), advance)
             else:
                 make_folder(file.path.parent)
-                worked = has_worked(file)
-                payloads = [(attack.label, list(batch), worked) for batch in batches(missing)]
-                for records in in_order(run.executor.map(attack_texts, run, payloads)):
+                worked, chunks = has_worked(file), batches(missing)
+                shared = run.executor.map(attack_texts, run, [(attack.label, list(batch)) for batch in chunks])
+                for batch, found in zip(chunks, in_order(shared), strict=True):
+                    # Whose fault it is when every text fails depends on the texts before, which no worker has seen.
+                    is_doubtful = not worked and all(record["text"] is None for record in found)
+                    records = attacked_records(batch, _batch(run, attack), worked) if is_doubtful else found
                     for record in records:
                         file.append(record)
+                    worked = worked or not is_doubtful
                     advance(len(records))
         seconds = round(time.perf_counter() - begun, 6)
         run.store.timings.append({"event": "attack", "attack": attack.label, "texts": len(missing), "seconds": seconds})
 
 
-def attack_texts(run: Run, payload: tuple[str, list[AttackInput], bool]) -> list[Record]:
-    """A task for workers."""
-    label, batch, worked = payload
+def attack_texts(run: Run, payload: tuple[str, list[AttackInput]]) -> list[Record]:
+    """A task for workers. Texts that the attack raises on have failed."""
+    label, batch = payload
     attack = next(attack for attack in run.plan.attacks if attack.label == label)
-    return attacked_records(batch, _batch(run, attack), worked)
+    return attacked_records(batch, _batch(run, attack), worked=True)
 
 
 def _batch(run: Run, attack: AttackChain, observers: Iterable[object] = ()) -> AttackBatch:
