@@ -57,6 +57,18 @@ def test_detect_says_what_the_run_says(finished: Path, capsys: pytest.CaptureFix
     assert found[0]["warnings"] == []
 
 
+def test_what_is_no_text_is_judged_with_a_warning(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a_empty.txt").write_bytes(b" \n")
+    (tmp_path / "b_paper.txt").write_bytes(b"%PDF-1.7 " + bytes(range(128, 256)))
+    (tmp_path / "c_plain.txt").write_text("w3 w4 w5 and one \ufffd in " + "w6 " * 200)
+    empty, paper, plain = (found["warnings"] for found in detected_json(capsys, finished, str(tmp_path)))
+    assert empty[0] == "there is no text in it"
+    assert paper[0].startswith("it does not look like text")
+    assert not any("look like text" in warning or "no text" in warning for warning in plain)
+
+
 def test_a_calibration_of_its_own_equals_the_run_s(finished: Path, tmp_path: Path) -> None:
     out = tmp_path / "new" / "green.npz"
     arguments = ["--scheme", "green", "--backbone", "tiny", "--out", str(out), *SMALL, "--plugin", str(PLUGIN)]

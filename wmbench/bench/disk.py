@@ -18,6 +18,7 @@ _NEXT_STEPS: Final = {
     errno.EROFS: "choose a folder on a writable disk with --output",
     errno.EACCES: "make the folder writable for you, or choose another one with --output",
     errno.EPERM: "make the folder writable for you, or choose another one with --output",
+    errno.ENOENT: "choose another folder with --output",
     errno.ENOTDIR: "choose another folder with --output",
     errno.EEXIST: "choose another folder with --output",
 }
@@ -30,7 +31,8 @@ def disk_errors(path: Path, action: str = "written") -> Iterator[None]:
         yield
     except OSError as error:
         hint = _NEXT_STEPS.get(error.errno or 0, "check the disk, then run the same command again: it resumes")
-        message = f"{path.name} cannot be {action}; what was finished before is intact"
+        intact = "; what was finished before is intact" if action == "written" else ""
+        message = f"{path.name} cannot be {action}{intact}"
         raise IntegrityError(message, where=str(path), why=error.strerror or str(error), hint=hint) from error
 
 

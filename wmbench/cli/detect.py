@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from wmbench.types import Verdict
 
 _TEXTS_PER_CALL = 64
+_NOT_TEXT = ("\0", "\ufffd")
+"""Zero bytes, and what stands for bytes that are no UTF-8."""
+_MOST_NOT_TEXT = 0.01
 
 
 @click.command()
@@ -77,7 +80,7 @@ def detect(
         views = detector.score(features, key, evidence=evidence)
         verdicts = detector.detect(views, calibration, plan.config.alpha)
         for i, verdict in enumerate(verdicts):
-            warnings = list(_warnings(int(features.lengths[i]), calibration))
+            warnings = list(_warnings(batch[i].text, int(features.lengths[i]), calibration))
             show(batch[i], verdict, detector, warnings)
             if html_file is not None:
                 judged.append(_judged(batch[i], verdict, detector, warnings))
@@ -99,9 +102,13 @@ def _plan(
     return resolve_runs(config_from_options(no_attacks=True, **{**recorded, **given}), invocation.host)[0]
 
 
-def _warnings(tokens: int, calibration: Calibration | None) -> Iterator[str]:
+def _warnings(text: str, tokens: int, calibration: Calibration | None) -> Iterator[str]:
     from wmbench.bench.calibrating import null_tokens
 
+    if not text.strip():
+        yield "there is no text in it"
+    if sum(map(text.count, _NOT_TEXT)) > _MOST_NOT_TEXT * len(text):
+        yield "it does not look like text: give the words of a document, not the bytes of its file"
     fewest, most = null_tokens(calibration) or (0, tokens)
     if not fewest <= tokens <= most:
         yield f"it has {tokens} tokens, the calibration stands for {fewest}-{most}: p may be off"

@@ -144,7 +144,7 @@ def _training_options(command: Callable[..., None]) -> Callable[..., None]:
 @lab.command()
 @_training_options
 def train_backbone(folder: Path, threads: int | None, start: Path | None, **recipe: Any) -> None:
-    """Train `mini` (about 90 minutes on two idle cores), or resume."""
+    """Train `mini` (hours on two idle cores), or resume."""
     from wmbench.lab.training.backbone import BackboneRecipe, BackboneTrainer
 
     _train(BackboneTrainer, BackboneRecipe, folder, threads, start, recipe)

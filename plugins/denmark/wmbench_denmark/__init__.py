@@ -69,7 +69,10 @@ SWEEPS: Mapping[str, Mapping[str, Sequence[Any]]] = {
     },
     "positions": {"positions_per_candidate": [1, 2, 4, 8]},
     "budgets": {"candidates,channels": [[8, 1], [16, 2], [24, 3], [32, 4]]},
-    "scan-range": {"scan_sizes": ["25..25", "23..27", "21..29", "17..33", "12..37", "10..40"]},
+    # Around the paper's units, whatever size the backbone's own settings have.
+    "scan-range": {
+        "unit_size,scan_sizes": [[25, r] for r in ("25..25", "23..27", "21..29", "17..33", "12..37", "10..40")]
+    },
     "length": {"decoding.max_new_tokens": [100, 150, 200, 250, 300]},
     "position-policy": {"candidate_temperature": [0.2, 0.4, 0.6, 0.8], "position_policy": ["random", "low_confidence"]},
     # Not the paper's: what the approximate options do to tokens and detection. The first point is exact.
