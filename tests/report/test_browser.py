@@ -10,7 +10,8 @@ import pytest
 from tests.report.browser import Page, browser, chromium
 from tests.report.made_up import ATTACKS, HOSTILE, SCHEMES, STRENGTHS
 from wmbench.report.document import Document
-from wmbench.report.page import has_chart_library, html_page
+from wmbench.report.html import has_chart_library
+from wmbench.report.page import html_page
 
 pytestmark = [
     pytest.mark.skipif(chromium() is None, reason="no Chromium: apt-get install chromium"),

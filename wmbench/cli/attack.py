@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wmbench.cli.invocation import Invocation, global_options, note, print_json
+from wmbench.cli.invocation import Invocation, global_options, note, nothing_piped, print_json
 from wmbench.cli.options import attack_options, config_from_options
 from wmbench.errors import ConfigError
 
@@ -52,7 +52,7 @@ def attack(
 
     if not options["attacks"]:
         raise click.UsageError("Give at least one --attack; `wmbench ls attacks` lists them.")
-    if not sources and sys.stdin.isatty():
+    if not sources and nothing_piped():
         raise click.UsageError("Give a file, a folder, or - for standard input.")
     config = config_from_options(schemes=["none"], **options)  # the scheme plays no part here
     invocation.warn_about_broken_plugins()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wmbench.cli.invocation import Invocation, global_options, note
+from wmbench.cli.invocation import Invocation, global_options, note, nothing_piped
 from wmbench.cli.options import config_from_options, normalise_option, scheme_options
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def detect(
     from wmbench.bench.detector import Detector
     from wmbench.bench.inputs import STANDARD_INPUT, read_inputs
 
-    if not sources and (sys.stdin is None or sys.stdin.isatty()):  # None: it is closed
+    if not sources and nothing_piped():
         raise click.UsageError("Give a file, a folder, or - for standard input.")
     calibration = load_calibration(calibration_file) if calibration_file else None
     invocation.warn_about_broken_plugins()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wmbench.cli.invocation import Invocation, global_options, note
+from wmbench.cli.invocation import Invocation, global_options, note, nothing_piped
 from wmbench.cli.options import config_from_options, model_options
 from wmbench.errors import ConfigError
 from wmbench.types import Generation, Sample
@@ -77,7 +77,7 @@ def _read_prompts(arguments: Sequence[str], file: str | None) -> list[str]:
         raise click.UsageError("Give prompts as arguments or with --file, not both.")
     if arguments:
         return list(arguments)
-    if file is None and sys.stdin.isatty():
+    if file is None and nothing_piped():
         raise click.UsageError("Give at least one prompt, or --file.")
     try:
         text = sys.stdin.read() if file in (None, "-") else Path(str(file)).read_text(encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -77,6 +78,11 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON f
 def note(message: str) -> None:
     """Tell the user something that is not the result."""
     click.echo(message, err=True)
+
+
+def nothing_piped() -> bool:
+    """Whether no text can come from standard input: it is closed, or somebody's keyboard."""
+    return sys.stdin is None or sys.stdin.isatty()
 
 
 def print_json(value: Any) -> None:
