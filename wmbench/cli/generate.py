@@ -77,7 +77,7 @@ def _read_prompts(arguments: Sequence[str], file: str | None) -> list[str]:
         raise click.UsageError("Give prompts as arguments or with --file, not both.")
     if arguments:
         return list(arguments)
-    if file is None and nothing_piped():
+    if (file is None and nothing_piped()) or (file == "-" and sys.stdin is None):
         raise click.UsageError("Give at least one prompt, or --file.")
     try:
         text = sys.stdin.read() if file in (None, "-") else Path(str(file)).read_text(encoding="utf-8")
