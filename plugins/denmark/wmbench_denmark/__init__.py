@@ -53,6 +53,7 @@ _DECODING_ONLY = frozenset(
         "rollout_schedule",
         "common_random_numbers",
         "likely_fraction",
+        "likelihood_weight",
         "prefilter",
         "stale_context",
     }

@@ -60,6 +60,13 @@ class DenMarkConfig(ScanConfig):
     likely_fraction: float = Field(
         1.0, gt=0, le=1, description="Consider only this fraction of the candidates, the likeliest (1: all)."
     )
+    likelihood_weight: float = Field(
+        0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Choose by the score plus this weight times the log-probability of the candidate's tokens, as in "
+        "the authors' code for Dream (0: by the score alone). Spends likelihood only where it buys score.",
+    )
     prefilter: int | None = Field(
         None,
         ge=1,

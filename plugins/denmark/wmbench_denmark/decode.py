@@ -31,7 +31,9 @@ class Decoder:
         """The candidates of every active unit, and which of them is the best."""
         candidates = draw_candidates(step, active_units(step, self._config), self._config)
         scores = scores_of(step, candidates, self.scorer, self._config)
-        return candidates, [select(s, c.log_probability) for s, c in zip(scores, candidates, strict=True)]
+        weight = self._config.likelihood_weight
+        pairs = zip(scores, candidates, strict=True)
+        return candidates, [select(s + weight * c.log_probability, c.log_probability) for s, c in pairs]
 
 
 def commit_of(candidates: Sequence[Candidates], chosen: Sequence[int]) -> Commit:
