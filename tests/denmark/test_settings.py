@@ -57,6 +57,8 @@ def tokens(generations: list[Generation]) -> list[tuple[int, ...]]:
         ({"candidate_temperature": -0.1}, "candidate_temperature"),
         ({"rollout_temperature": -1}, "rollout_temperature"),
         ({"likely_fraction": 0}, "likely_fraction"),
+        ({"likelihood_weight": -0.01}, "likelihood_weight"),
+        ({"likelihood_weight": float("inf")}, "likelihood_weight"),
         ({"prefilter": 16}, "must be smaller"),
         ({"preset": "slow"}, "preset"),
         ({"preset": ["fast"]}, "preset"),
@@ -150,6 +152,7 @@ def test_bad_settings_end_a_command_with_a_message(setting: str, capsys: pytest.
         {"candidate_temperature": 0.0, "rollout_temperature": 0.0},
         {"rollout_schedule": "constant"},
         {"likely_fraction": 0.5},
+        {"likelihood_weight": 0.01},
         {"prefilter": 2},
         {"prefilter": 1, "common_random_numbers": False, "position_policy": "low_confidence"},
     ],
@@ -215,6 +218,34 @@ def test_wordless_units_are_written_and_tied_candidates_do_not_matter() -> None:
     for generation in run_scheme(scheme, EosOnly(TinyConfig(layers=1)), toy_samples(2), SHORT):
         assert set(generation.token_ids) == {0}
         assert generation.text == ""
+
+
+def test_the_weight_trades_score_for_likelihood() -> None:
+    """Of the same candidates: the best score without a weight, the likeliest under a huge one, else between them."""
+    from wmbench_denmark.decode import Decoder
+    from wmbench_denmark.rollouts import scores_of
+
+    from wmbench.runtime.loop import decode, make_engine
+
+    weights = (0.0, 0.02, 1e6)
+    configs = [DenMarkConfig(**SMALL, likelihood_weight=weight) for weight in weights]
+    deciders = [Decoder(config, ToyEncoder(), BACKBONE.codec, toy_key("weight")) for config in configs]
+    chosen: list[list[tuple[float, float]]] = []
+
+    def watch(step: Any) -> Any:
+        candidates, _ = deciders[0].evaluate(step)
+        scores = scores_of(step, candidates, deciders[0].scorer, configs[0])
+        best = [decider.evaluate(step)[1] for decider in deciders]
+        for unit, (found, score) in enumerate(zip(candidates, scores, strict=True)):
+            chosen.append([(score[pick[unit]], found.log_probability[pick[unit]]) for pick in best])
+            assert chosen[-1][0][0] == score.max()
+            assert chosen[-1][2][1] == found.log_probability.max()
+        return deciders[1].decide(step)
+
+    list(decode(toy_samples(3), make_engine(BACKBONE, SHORT), SHORT, watch))
+    means = np.array(chosen).mean(axis=0)  # [weights, (score, log-probability)]
+    assert (np.diff(means[:, 0]) < 0).all()
+    assert (np.diff(means[:, 1]) > 0).all()
 
 
 def test_prefilter_and_fraction_save_forwards() -> None:

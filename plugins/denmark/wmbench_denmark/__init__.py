@@ -76,6 +76,8 @@ SWEEPS: Mapping[str, Mapping[str, Sequence[Any]]] = {
     },
     "length": {"decoding.max_new_tokens": [100, 150, 200, 250, 300]},
     "position-policy": {"candidate_temperature": [0.2, 0.4, 0.6, 0.8], "position_policy": ["random", "low_confidence"]},
+    # Not the paper's: what likelihood in the choice does to price and detection.
+    "likelihood-weight": {"likelihood_weight": [0.0, 0.003, 0.006, 0.01, 0.02]},
     # Not the paper's: what the approximate options do to tokens and detection. The first point is exact.
     "prefilter": {"prefilter": [None, 8, 4, 2]},
     "stale-context": {"stale_context": [False, True]},

@@ -63,7 +63,6 @@ class DenMarkConfig(ScanConfig):
     likelihood_weight: float = Field(
         0.0,
         ge=0,
-        allow_inf_nan=False,
         description="Choose by the score plus this weight times the log-probability of the candidate's tokens, as in "
         "the authors' code for Dream (0: by the score alone). Spends likelihood only where it buys score.",
     )
