@@ -15,7 +15,6 @@ from wmbench_denmark.scheme import DenMark
 
 from wmbench.cli.app import run_cli
 from wmbench.errors import ConfigError
-from wmbench.published import LAB
 from wmbench.runtime.backbones.tiny import TinyBackbone, TinyConfig
 from wmbench.runtime.settings import Decoding
 from wmbench.testing import ToyEncoder, run_scheme, toy_key, toy_samples
@@ -87,9 +86,10 @@ def test_published_settings_are_valid() -> None:
     for backbone, settings in info.settings.items():
         Decoding(**settings.get("decoding", {}))
         config = DenMarkConfig(**{name: value for name, value in settings.items() if name != "decoding"})
-        expected = (18, 32, 1, 6) if backbone in LAB else (25, 16, 2, 3)
+        expected = {"mini": (25, 64, 1, 6), "mini-full": (18, 32, 1, 6)}.get(backbone, (25, 16, 2, 3))
         assert (config.unit_size, config.candidates, config.channels, config.rollouts) == expected
         assert config.scan_sizes == tuple(range(config.unit_size // 2, config.unit_size * 3 // 2 + 1))
+        assert (config.likelihood_weight > 0) == (backbone == "mini")
 
 
 def test_candidates_may_have_a_nucleus_of_their_own() -> None:
