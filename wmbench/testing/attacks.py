@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+import pytest
 from pydantic import BaseModel
 
 from wmbench.host import load_attribute
 from wmbench.testing.harness import build, hooks_of, undocumented_settings
 from wmbench.testing.toys import ToyEncoder, tiny_backbone, toy_texts
 from wmbench.types import AttackContext, Attacked, AttackInfo, AttackInput, NullText
+from wmbench.types.registration import EVERYTHING
 
 HARD_TEXTS: Mapping[str, str] = {
     "empty": "",
@@ -82,6 +84,14 @@ class AttackContract:
     def test_attacks_ordinary_texts(self) -> None:
         errors = [result.error for result in self.run(self.items()) if result.error]
         assert not errors, "ordinary texts must not fail"
+
+    def test_changes_the_text(self) -> None:
+        """A control that says it preserves `everything` changes nothing at all."""
+        unchanged = [result.text == text for result, text in zip(self.run(self.items()), self.texts, strict=True)]
+        if self.info.preserves == EVERYTHING:
+            assert all(unchanged), f"it changes texts, and says that it preserves {EVERYTHING}"
+            pytest.skip(f"preserves {EVERYTHING}, as it says")
+        assert not all(unchanged), f"no text is changed; a control says so with preserves={EVERYTHING!r}"
 
     def test_is_deterministic(self) -> None:
         assert self.run(self.items()) == self.run(self.items())
