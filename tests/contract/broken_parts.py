@@ -72,6 +72,11 @@ class SilentFailure(Attack):
         return Attacked(item.text if item.text.strip() else None)
 
 
+class SkipsTheShort(Attack):
+    def one(self, item: AttackInput) -> Attacked:
+        return Attacked(item.text.upper() if len(item.text) > 150 else item.text)
+
+
 class NoControl(Attack):
     preserves = "everything"
 
@@ -89,6 +94,7 @@ BROKEN_ATTACKS = [
     for test, attack in [
         ("test_attacks_ordinary_texts", AlwaysFails),
         ("test_changes_the_text", Attack),
+        ("test_changes_the_text", SkipsTheShort),
         ("test_changes_the_text", NoControl),
         ("test_is_deterministic", GlobalDice),
         ("test_order_does_not_matter", NumbersItsTexts),
