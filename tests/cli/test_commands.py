@@ -274,6 +274,33 @@ def test_light_commands_import_nothing_heavy(arguments: list[str]) -> None:
     assert done.stderr.splitlines()[-1] == "[]"
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        ("run --scheme denmrk", "did you mean 'denmark'"),
+        ("run --scheme denmark --scheme nonne", "did you mean 'none'"),
+        ("run --scheme denmark --backbone minni", "did you mean 'mini'"),
+        ("run --scheme denmark --dataset finanse", "did you mean 'finance'"),
+        ("run --scheme denmark --nulls labb", "did you mean 'lab'"),
+        ("run --scheme denmark --attack delte:0.3", "did you mean 'delete'"),
+        ("run --scheme denmark --attack delete:0.3|swapp", "did you mean 'swap'"),
+        ("run --scheme denmark --judge minijudge", "name mini-judge or hf:"),
+        ("generate --scheme denmrk prompt", "did you mean 'denmark'"),
+        ("attack --attack delte text.txt", "did you mean 'delete'"),
+        ("detect --scheme denmrk text.txt", "did you mean 'denmark'"),
+    ],
+)
+def test_a_typo_is_told_before_torch_is_imported(words: str, meant: str) -> None:
+    code = (
+        f"import sys; from wmbench.cli import main; code = main({words.split()!r})\n"
+        "print('torch' in sys.modules, file=sys.stderr); sys.exit(code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert meant in done.stderr
+    assert done.stderr.splitlines()[-1] == "False"
+
+
 PRINTING_PLUGIN = """
 import click
 from wmbench import hookimpl
