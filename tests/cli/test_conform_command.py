@@ -87,6 +87,19 @@ def test_a_broken_attack_in_one_file(capsys: pytest.CaptureFixture[str]) -> None
     assert "def test_is_described" not in call(capsys, *plugin)[2]
 
 
+@pytest.mark.parametrize(
+    ("preserves", "code", "outcome"), [("meaning", 1, "failed"), ("everything", 0, "not applicable")]
+)
+def test_an_attack_that_changes_nothing_must_say_so(
+    capsys: pytest.CaptureFixture[str], preserves: str, code: int, outcome: str
+) -> None:
+    plugin = write_attack("return [Attacked(t.text) for t in texts]")
+    Path("inline.py").write_text(Path("inline.py").read_text().replace('"nothing"', repr(preserves)))
+    ended, out, _ = call(capsys, *plugin, "--json")
+    assert ended == code
+    assert outcomes(json.loads(out), outcome) == {"changes the text"}
+
+
 def test_a_suite_that_dies_is_no_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = call(capsys, *write_attack("os._exit(7)"))
     assert (code, out) == (3, "")

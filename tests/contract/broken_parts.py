@@ -20,6 +20,10 @@ from wmbench.types import Attacked, AttackInfo, AttackInput
 
 
 class Attack:
+    """Changes nothing, and does not say so."""
+
+    preserves = "little"
+
     def __init__(self, config: None) -> None:
         self.calls = 0
 
@@ -68,14 +72,30 @@ class SilentFailure(Attack):
         return Attacked(item.text if item.text.strip() else None)
 
 
+class SkipsTheShort(Attack):
+    def one(self, item: AttackInput) -> Attacked:
+        return Attacked(item.text.upper() if len(item.text) > 150 else item.text)
+
+
+class NoControl(Attack):
+    preserves = "everything"
+
+    def one(self, item: AttackInput) -> Attacked:
+        return Attacked(item.text + ".")
+
+
 def attack_info(attack: type[Attack]) -> AttackInfo:
-    return AttackInfo(attack.__name__, "a broken attack", f"{__name__}:{attack.__name__}", preserves="little")
+    path = f"{__name__}:{attack.__name__}"
+    return AttackInfo(attack.__name__, "a broken attack", path, preserves=attack.preserves)
 
 
 BROKEN_ATTACKS = [
     (test, attack_info(attack))
     for test, attack in [
         ("test_attacks_ordinary_texts", AlwaysFails),
+        ("test_changes_the_text", Attack),
+        ("test_changes_the_text", SkipsTheShort),
+        ("test_changes_the_text", NoControl),
         ("test_is_deterministic", GlobalDice),
         ("test_order_does_not_matter", NumbersItsTexts),
         ("test_one_result_per_text", DropsEmpty),

@@ -108,6 +108,22 @@ class Moody:
         return [Attacked(item.text) for item in texts]
 
 
+class Strike:
+    """Fails on null texts while it is on strike."""
+
+    on = True
+
+    def __init__(self, config):
+        pass
+
+    @hookimpl
+    def attack(self, texts, context):
+        refused = [Strike.on and item.id.startswith("salad-") and int(item.id[-1]) < 5 for item in texts]
+        return [
+            Attacked(None, "on strike") if no else Attacked(item.text) for item, no in zip(texts, refused, strict=True)
+        ]
+
+
 class Tuned(OwnFeatures):
     """Says which settings concern the texts, and which the detector."""
 
@@ -151,7 +167,10 @@ def register_schemes():
 
 @hookimpl
 def register_attacks():
-    return [AttackInfo("moody", "raises on one text", f"{ME}:Moody")]
+    return [
+        AttackInfo("moody", "raises on one text", f"{ME}:Moody"),
+        AttackInfo("strike", "fails on null texts", f"{ME}:Strike"),
+    ]
 
 
 @hookimpl

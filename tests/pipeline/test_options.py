@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.pipeline.helpers import calls, metrics, run, run_all
+from tests.pipeline.helpers import calls, metrics, module, run, run_all
 from tests.store.helpers import final_files
 from wmbench.bench.comparison import compare_runs
 from wmbench.bench.jsonl import JsonlFile
+from wmbench.bench.stages.base import Tally
 from wmbench.errors import ConfigError
 
 
@@ -155,3 +157,31 @@ def test_an_attack_that_raises_on_one_text_fails_that_text_only(tmp_path: Path) 
     assert "not this one" in failed[0]["error"]
     assert run(tmp_path, attacks=["moody"]).already_complete
     assert not run(tmp_path, attacks=["moody"], retry_failed=True).already_complete
+
+
+def test_null_texts_that_an_attack_fails_on_count_as_failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And can be attacked again. Samples of the run are all right."""
+    options: dict[str, Any] = {"attacks": ["strike"], "attacked_nulls": 20}
+    name = "heldout-salad-attacked-strike"
+    outcome = run(tmp_path, **options)
+    failed = 20 - len(records(outcome.folder, f"verdicts/{name}.jsonl"))
+    assert 0 < failed < 20
+    assert outcome.status == "partial"
+    assert outcome.counts["attacked/strike"].failed == 0
+    assert outcome.counts[name] == Tally(20, 20, failed)
+    assert outcome.failure_rate == failed / 20
+    assert json.loads(Path(outcome.folder, "run.json").read_bytes())["counts"][name]["failed"] == failed
+    again = run(tmp_path, **options)
+    assert (again.already_complete, again.failure_rate) == (True, outcome.failure_rate)
+
+    monkeypatch.setattr(module().Strike, "on", False)
+    assert run(tmp_path, **options).already_complete
+    mended = run(tmp_path, **options, retry_failed=True)
+    assert (mended.already_complete, mended.status, mended.counts[name].failed) == (False, "success", 0)
+    assert {f["attack"]: f["n"] for f in metrics(mended)["nulls"]} == {None: 50, "strike": 20}
+    assert run(tmp_path, **options, retry_failed=True).already_complete
+
+
+def test_more_null_texts_to_attack_than_there_are_is_no_failure(tmp_path: Path) -> None:
+    outcome = run(tmp_path, attacked_nulls=80)
+    assert (outcome.status, outcome.counts["heldout-salad-attacked-identity"]) == ("success", Tally(50, 50))

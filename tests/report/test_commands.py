@@ -168,4 +168,22 @@ def test_run_ends_in_a_report(
     assert "report.html" in capsys.readouterr().out
     found = gather([tmp_path / "runs"], host=Host.discover([PLUGIN]))
     assert found.measured[0].no_evidence == ""
-    assert (tmp_path / "runs" / "report" / "report.html").read_text().startswith("<!doctype html>")
+    reports = tmp_path / "runs" / "reports"
+    assert (reports / "latest" / "report.html").read_text().startswith("<!doctype html>")
+
+    # Another run has a report of its own; that of the first one is still there.
+    (first,) = (tmp_path / "runs").glob("green_*")
+    assert main(["run", *words.split(), *sizes, *OPTIONS, "--scheme", "none", "--seed", "1"]) == 0
+    alone, both = json.loads((reports / first.name / "report.json").read_text()), (reports / "latest").resolve()
+    assert [run["name"] for run in alone["runs"]] == [first.name]
+    assert both.name.startswith("green_none_")
+    shown = capsys.readouterr().out
+    assert str(both / "report.html") in shown
+
+    # Read again by hand: the same runs have the same place, and the reports beside them are no runs.
+    runs = [str(path) for path in (tmp_path / "runs").iterdir() if path.name != ".cache"]
+    pair = [path for path in runs if path not in (str(first), str(reports))]
+    for chosen, name in (([str(first)], first.name), (pair, both.name), ([str(tmp_path / "runs")], "all")):
+        assert main(["report", *reversed(chosen), "--no-evidence", *OPTIONS]) == 0
+        assert (reports / "latest").resolve().name == name
+    assert main(["report", *runs, "--json", "--no-evidence", *OPTIONS]) == 0

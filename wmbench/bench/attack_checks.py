@@ -98,7 +98,8 @@ def _is_done(run: Run, attack: AttackChain) -> bool:
         warnings.simplefilter("ignore")  # whoever owns the folder reports a torn line
         try:
             config = run.plan.config
-            if config.attacked_nulls and (run.store.read_run() or {}).get("status") not in ("success", "partial"):
+            status = (run.store.read_run() or {}).get("status")
+            if config.attacked_nulls and (config.retry_failed or status not in ("success", "partial")):
                 return False
             records = run.store.attacked(attack.label).read()
             done = {record["id"] for record in records if not (config.retry_failed and record["error"])}

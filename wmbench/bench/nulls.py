@@ -106,6 +106,7 @@ class NullLibrary:
         self._note = note
         self._progress = progress
         self._texts: dict[str, dict[Side, TextSet]] = {}
+        self._attacked: dict[tuple[Path, int], TextSet] = {}
 
     @classmethod
     def beside(
@@ -135,16 +136,29 @@ class NullLibrary:
         return self._texts[spec.digest]
 
     def attacked(
-        self, spec: NullSpec, attack: AttackChain, backbone: Resolved[BackboneEntry], count: int, seed: int
+        self,
+        spec: NullSpec,
+        attack: AttackChain,
+        backbone: Resolved[BackboneEntry],
+        count: int,
+        seed: int,
+        *,
+        again: bool = False,
     ) -> TextSet:
-        """The first `count` held-out texts after an attack, made when they are not there yet; failed ones left out.
-        `backbone` is the run's own, which some attacks use."""
+        """The first `count` held-out texts after an attack, made when they are not there yet; failed ones left out, or
+        attacked again, once. `backbone` is the run's own, which some attacks use."""
         heldout = self.texts(spec)["heldout"].first(count)
         name = f"{attack.label}_{digest([attack.describe(), backbone.describe(), seed])[:10]}"
         file = JsonlFile(self.folder(spec) / "attacked" / f"{name}.jsonl")
+        if (file.path, count) in self._attacked:
+            return self._attacked[file.path, count]
         make_folder(file.path.parent)
         with FileLock(file.path.with_suffix(".lock")):
-            done = {record["id"] for record in file.read(repair=True)}
+            records = file.read(repair=True)
+            if again and any(record["error"] for record in records):
+                records = [record for record in records if not record["error"]]
+                file.rewrite(records)
+            done = {record["id"] for record in records}
             missing = [AttackInput(i, text) for i, text in heldout if i not in done]
             if missing:
                 self._note(f"attacking {len(missing):,} null texts ({spec.label}, {attack.label})")
@@ -152,7 +166,8 @@ class NullLibrary:
                 with watched(self._progress, f"{attack.label}, null texts {spec.label}", len(missing)) as advance:
                     attack_into(file, missing, attacked, advance)
         results = {record["id"]: record for record in file.read() if record["text"] is not None}
-        return TextSet.of(f"attacked-{name}-{count}", (results[i] for i in heldout.ids if i in results))
+        texts = TextSet.of(f"attacked-{name}-{count}", (results[i] for i in heldout.ids if i in results))
+        return self._attacked.setdefault((file.path, count), texts)
 
     def cut(self, spec: NullSpec, tokens: int) -> TextSet:
         """The calibration texts, each cut to its first tokens."""

@@ -1,6 +1,7 @@
 """The `wmbench` group: commands are imported when called, errors become messages and exit codes.
 
-0 done, 1 finished with failures above the limit, 2 usage or configuration, 3 plugin, 4 integrity, 130 interrupted.
+0 done, 1 finished with failures above the limit, 2 usage or configuration, 3 plugin, 4 integrity, 130 interrupted,
+141 nobody reads the output.
 """
 
 from __future__ import annotations
@@ -53,10 +54,19 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 _UNEXPECTED = 1
 _INTERRUPTED = 130
+_NOBODY_READS = 141  # as a shell counts a program that SIGPIPE ended
 
 
 class LazyGroup(click.Group):
     """Knows its commands by name; imports one when it is called."""
+
+    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
+        with _broken_pipe_ends_it():
+            return super().make_context(*arguments, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _broken_pipe_ends_it():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*COMMANDS, *sorted(self._plugin_commands(ctx))]
@@ -109,16 +119,54 @@ def wmbench() -> None:
 
 def run_cli(arguments: Sequence[str] | None = None) -> int:
     """Run a command; every way it can end has an exit code."""
-    invocation = Invocation()
     words = list(sys.argv[1:] if arguments is None else arguments)
     with _terminate_like_interrupt(), _plain_warnings():
         try:
-            result = wmbench.main(words, "wmbench", standalone_mode=False, obj=invocation)
-            return result if isinstance(result, int) else 0
-        except BaseException as error:
-            if invocation.debug and not isinstance(error, (click.ClickException, click.Abort)):
-                traceback.print_exc()
-            return _report(error, words)
+            code = _called(words)
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except (BrokenPipeError, SystemExit) as error:
+            if not _is_broken_pipe(error):
+                raise
+            _write_nowhere()
+            return _NOBODY_READS
+        return code
+
+
+def _called(words: Sequence[str]) -> int:
+    invocation = Invocation()
+    try:
+        result = wmbench.main(words, "wmbench", standalone_mode=False, obj=invocation)
+        return result if isinstance(result, int) else 0
+    except BaseException as error:
+        if _is_broken_pipe(error):
+            raise
+        if invocation.debug and not isinstance(error, (click.ClickException, click.Abort)):
+            traceback.print_exc()
+        return _report(error, words)
+
+
+@contextmanager
+def _broken_pipe_ends_it() -> Iterator[None]:
+    """click would forget why it exits."""
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise SystemExit(_NOBODY_READS) from error
+
+
+def _is_broken_pipe(error: BaseException) -> bool:
+    """Whether the reader of the output has gone, as in `wmbench ls | head -1`. rich makes an exit of it, too."""
+    reason = error.__context__ if isinstance(error, SystemExit) else error
+    return isinstance(reason, BrokenPipeError)
+
+
+def _write_nowhere() -> None:
+    """Python writes what it still holds when it ends, and would complain."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.__stdout__, sys.__stderr__):
+        if stream is not None:
+            os.dup2(nowhere, stream.fileno())
 
 
 def _report(error: BaseException, words: Sequence[str]) -> int:
@@ -136,9 +184,6 @@ def _report(error: BaseException, words: Sequence[str]) -> int:
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         click.echo("error: interrupted", err=True)
         return _INTERRUPTED
-    if isinstance(error, BrokenPipeError):  # e.g. `wmbench ls | head -1`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else _UNEXPECTED
     click.echo(

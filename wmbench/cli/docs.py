@@ -19,7 +19,7 @@ Written by `python -m wmbench.cli.docs`; do not edit.
 
 Results go to standard output, everything else to standard error. Exit codes: 0 done, 1 finished with failures above
 the limit, 2 usage or configuration, 3 plugin, 4 integrity (damaged files, a locked folder, a full disk), 130
-interrupted and resumable.
+interrupted and resumable, 141 nobody reads the output any more (`wmbench ls | head -1`).
 """
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from wmbench.host import Host
     from wmbench.report.document import Document
 
-REPORT = "report"
-"""The folder beside the runs that holds their report."""
 TEXTS = 6
 
 
@@ -61,7 +59,9 @@ def _print_schema(context: click.Context, _: click.Parameter, wanted: bool) -> N
 
 @click.command()
 @click.argument("folders", metavar="RUN...", nargs=-1, required=True)
-@click.option("--out", metavar="FOLDER", help="Where to write the report (default: `report` beside the first run).")
+@click.option(
+    "--out", metavar="FOLDER", help="Where to write the report (default: under `reports` beside the first run)."
+)
 @text_options
 @click.option(
     "--schema", is_flag=True, is_eager=True, expose_value=False, callback=_print_schema, help="Print the JSON Schema."
@@ -91,7 +91,10 @@ def report(
         click.echo(render(document, "json"), nl=False)
         return
     print_results(_metrics_files(folders))
-    write(document, Path(out) if out else default_folder(folders))
+    if out:
+        write(document, Path(out))
+    else:
+        write_beside(document, folders)
 
 
 def gathered(folders: Iterable[str | Path], host: Host | None, texts: int = TEXTS, key: str | None = None) -> Document:
@@ -112,18 +115,21 @@ def write(document: Document, folder: Path) -> None:
     click.echo(f"report: {page} (and {', '.join(path.name for path in others)})")
 
 
+def write_beside(document: Document, folders: Iterable[str | Path]) -> None:
+    """Under `reports` beside the runs, in a folder that other runs do not share."""
+    from wmbench.report.folders import point_latest, report_folder
+
+    folder = report_folder(folders)
+    write(document, folder)
+    point_latest(folder)
+
+
 def report_after_run(folders: list[Path], host: Host) -> None:
     """What `wmbench run` ends with. A report that fails costs no results: it can be made again."""
     try:
-        write(gathered(folders, host), folders[0].parent / REPORT)
+        write_beside(gathered(folders, host), folders)
     except WmbenchError as error:
         note(f"warning: no report was written: {error}")
-
-
-def default_folder(folders: Iterable[str]) -> Path:
-    from wmbench.report.folders import find_runs
-
-    return find_runs(folders)[0].path.resolve().parent / REPORT
 
 
 def print_results(paths: Iterable[Path]) -> None:

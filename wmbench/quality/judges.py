@@ -37,13 +37,18 @@ class FoundJudge:
 
 def find_judge(name: str, codec: TextCodec) -> FoundJudge | str:
     """The judge of this name for texts of this tokenizer, or why there is none."""
+    require_judge(name)
     if name == DEFAULT_JUDGE:
         return _embedded(codec)
-    if name.startswith(_HUB) and len(name) > len(_HUB):
-        return FoundJudge(name, name, lambda: _hub_judge(name.removeprefix(_HUB)))
-    raise ConfigError(
-        f"there is no judge {name!r}", hint=f"name {DEFAULT_JUDGE} or hf:<folder or hub name>, or leave it out"
-    )
+    return FoundJudge(name, name, lambda: _hub_judge(name.removeprefix(_HUB)))
+
+
+def require_judge(name: str) -> None:
+    """Refuse a name that is no judge's."""
+    if name != DEFAULT_JUDGE and not (name.startswith(_HUB) and len(name) > len(_HUB)):
+        raise ConfigError(
+            f"there is no judge {name!r}", hint=f"name {DEFAULT_JUDGE} or hf:<folder or hub name>, or leave it out"
+        )
 
 
 def _embedded(codec: TextCodec) -> FoundJudge | str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +21,8 @@ from wmbench.errors import ConfigError, IntegrityError
 from wmbench.report.document import UNATTACKED
 
 METRICS: Final = "metrics.json"
+REPORTS: Final = "reports"
+"""The folder beside the runs that holds their reports."""
 _RUN: Final = "run.json"
 
 
@@ -88,7 +92,7 @@ def find_runs(arguments: Iterable[str | Path]) -> list[RunFolder]:
             raise ConfigError("there is no such run folder", where=str(path), hint="check the folder's name")
         inside = [path] if _is_run(path) else _runs_inside(path)
         inside = [folder for folder in inside if folder == path or RunFolder(folder).is_finished] or inside
-        if not inside and not (path / "report.json").exists():  # `runs/*` also names the report beside the runs
+        if not inside and not _holds_reports(path):  # `runs/*` also names the reports beside the runs
             raise ConfigError(
                 "this folder holds no run", where=str(path), hint="name a run folder, or the folder that holds them"
             )
@@ -97,6 +101,31 @@ def find_runs(arguments: Iterable[str | Path]) -> list[RunFolder]:
     if not found:
         raise ConfigError("no run to report on", hint="name a run folder, or the folder that holds them")
     return list(found.values())
+
+
+def report_folder(arguments: Iterable[str | Path]) -> Path:
+    """Where the report on these runs belongs: `reports/<run>`, `reports/<schemes>_<hash>`, or `reports/all` for a
+    folder that holds runs. The same runs have the same place, whatever their order, and other runs have another."""
+    arguments = list(arguments)
+    runs = [folder.path.resolve() for folder in find_runs(arguments)]
+    reports, here = runs[0].parent / REPORTS, Path.cwd()
+    reports = reports.relative_to(here) if reports.is_relative_to(here) else reports
+    if len(arguments) == 1 and not _is_run(Path(arguments[0])):
+        return reports / "all"
+    if len(runs) == 1:
+        return reports / runs[0].name
+    names = hashlib.sha256("\n".join(sorted(map(str, runs))).encode()).hexdigest()[:8]
+    schemes = "_".join(dict.fromkeys(run.name.partition("_")[0] for run in sorted(runs)))
+    return reports / f"{schemes[:60]}_{names}"
+
+
+def point_latest(folder: Path) -> None:
+    """`reports/latest` leads to the newest report, where the file system has links."""
+    link = folder.parent / ".latest"
+    with suppress(OSError):
+        link.unlink(missing_ok=True)
+        link.symlink_to(folder.name, target_is_directory=True)
+        link.replace(folder.parent / "latest")
 
 
 def left_out(arguments: Iterable[str | Path]) -> list[str]:
@@ -109,6 +138,10 @@ def left_out(arguments: Iterable[str | Path]) -> list[str]:
 
 def _runs_inside(path: Path) -> list[Path]:
     return sorted(child for child in path.iterdir() if _is_run(child))
+
+
+def _holds_reports(path: Path) -> bool:
+    return any(folder.joinpath("report.json").exists() for folder in (path, *path.iterdir()))
 
 
 def _is_run(path: Path) -> bool:

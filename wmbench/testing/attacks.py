@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+import pytest
 from pydantic import BaseModel
 
 from wmbench.host import load_attribute
 from wmbench.testing.harness import build, hooks_of, undocumented_settings
 from wmbench.testing.toys import ToyEncoder, tiny_backbone, toy_texts
 from wmbench.types import AttackContext, Attacked, AttackInfo, AttackInput, NullText
+from wmbench.types.registration import EVERYTHING
 
 HARD_TEXTS: Mapping[str, str] = {
     "empty": "",
@@ -82,6 +84,16 @@ class AttackContract:
     def test_attacks_ordinary_texts(self) -> None:
         errors = [result.error for result in self.run(self.items()) if result.error]
         assert not errors, "ordinary texts must not fail"
+
+    def test_changes_the_text(self) -> None:
+        """A text that is returned as it was makes a scheme look robust. A control that says it preserves `everything`
+        and strength 0 change nothing at all."""
+        unchanged = sum(result.text == text for result, text in zip(self.run(self.items()), self.texts, strict=True))
+        if self.info.preserves == EVERYTHING or self.settings.get(self.info.strength or "") == 0:
+            assert unchanged == len(self.texts), f"a control, or strength 0, preserves {EVERYTHING}"
+            pytest.skip(f"preserves {EVERYTHING}, as it says")
+        hint = f"return an error that says why, or register a control with preserves={EVERYTHING!r}"
+        assert unchanged == 0, f"{unchanged} of {len(self.texts)} texts are as they were: {hint}"
 
     def test_is_deterministic(self) -> None:
         assert self.run(self.items()) == self.run(self.items())

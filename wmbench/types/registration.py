@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 KeyUse = Literal["secret", "fixed", "none"]
 CostClass = Literal["local", "model", "api"]
 Product = Literal["texts", "features", "scores"]
 """What a scheme makes, each from some of its settings."""
+EVERYTHING: Final = "everything"
+"""What an attack preserves that changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,8 @@ class AttackInfo(Registered):
     cost: CostClass = "local"
     """local: free. model: needs a model on this machine. api: needs a paid or remote endpoint."""
     preserves: str = ""
-    """What the attack leaves intact, in a phrase: `meaning`, `the multiset of words`, ..."""
+    """What the attack leaves intact, in a phrase: `meaning`, `the multiset of words`, ...; `everything` for a control
+    that changes nothing."""
     strength: str | None = None
     """Name of the setting that is the attack's strength; `--attack name:0.3` sets it."""
     grid: tuple[float, ...] = ()

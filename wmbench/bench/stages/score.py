@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -36,6 +36,8 @@ class ScoredSet:
     """How many of each text the detector reads, after retokenisation."""
     attack: str | None = None
     """Label of the attack that the texts have gone through."""
+    wanted: int = 0
+    """Of null texts that are attacked: how many. The set has those that the attack did not fail on."""
 
     @property
     def file(self) -> str:
@@ -59,11 +61,24 @@ class ScoreStage:
             run.store.derived.stamp(scored.file, score_inputs(run, scored))
 
     def tallies(self, run: Run) -> dict[str, Tally]:
-        return {}
+        """Of attacked null texts; those of the run's own are the attacks' to tell."""
+        if run.detector is None:
+            return {}
+        attacked = [scored for scored in scored_sets(run) if scored.wanted]
+        return {scored.name: Tally(scored.wanted, scored.wanted, _failed(run, scored)) for scored in attacked}
 
     def _missing(self, run: Run) -> list[ScoredSet]:
-        current = run.store.derived.is_current
-        return [scored for scored in scored_sets(run) if not current(scored.file, score_inputs(run, scored))]
+        current, again = run.store.derived.is_current, run.plan.config.retry_failed
+        return [
+            scored
+            for scored in scored_sets(run)
+            if not current(scored.file, score_inputs(run, scored)) or (again and _failed(run, scored))
+        ]
+
+
+def _failed(run: Run, scored: ScoredSet) -> int:
+    """Null texts that an attack failed on."""
+    return scored.wanted - len(read_scores(run, scored.name)[1]) if scored.wanted else 0
 
 
 def score_inputs(run: Run, scored: ScoredSet) -> str:
@@ -118,18 +133,20 @@ def _null(run: Run, spec: NullSpec, side: Side) -> ScoredSet:
 
 
 def _attacked_null(run: Run, spec: NullSpec, attack: AttackChain) -> ScoredSet:
-    count, seed, backbone = run.plan.config.attacked_nulls, run.plan.config.seed, run.plan.backbone
+    config, backbone = run.plan.config, run.plan.backbone
+    count, seed = config.attacked_nulls, config.seed
     source = digest([spec.identity, "attacked", attack.describe(), backbone.describe(), count, seed])
     name = attacked_null_name(spec, attack.label)
-    return _of_library(
+    found = _of_library(
         run,
         spec,
         name,
         source,
-        lambda: run.library.attacked(spec, attack, backbone, count, seed),
+        lambda: run.library.attacked(spec, attack, backbone, count, seed, again=config.retry_failed),
         "heldout",
         attack.label,
     )
+    return replace(found, wanted=min(count, spec.sizes["heldout"]))
 
 
 def _of_library(

@@ -1,0 +1,33 @@
+"""Looks up every name of a configuration in what is registered, before anything else: settings are classes of plugins,
+and their modules may import torch for seconds before a typo would show."""
+
+from __future__ import annotations
+
+from wmbench.config import ALL, CHAIN, FEW, LOCAL, RunConfig
+from wmbench.host import Host
+from wmbench.quality import require_judge
+from wmbench.runtime.backbones.hf.directory import looks_like_a_path
+
+
+def require_names(config: RunConfig, host: Host) -> None:
+    for choice in config.schemes:
+        if choice.name != ALL:
+            host.schemes.resolve(choice.name)
+    for choice in config.backbones:
+        if choice.name in host.backbones or not looks_like_a_path(choice.name):
+            host.backbones.resolve(choice.name)
+    for name in (*config.datasets, *config.nulls):
+        host.datasets.resolve(name)
+    for choice in config.attacks:
+        _require_attack(choice.name, host)
+    if config.judge is not None:
+        require_judge(config.judge)
+
+
+def _require_attack(name: str, host: Host) -> None:
+    """Of one attack or a chain; a strength behind a colon is not looked at."""
+    if name in (ALL, LOCAL, FEW):
+        return
+    for step in filter(None, (step.strip() for step in name.split(CHAIN))):
+        head = step.partition(":")[0]
+        host.attacks.resolve(head if head in host.attacks else step)
