@@ -16,6 +16,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import EntryPoint, entry_points
@@ -140,7 +141,8 @@ class Host:
     def _load_file(self, path: Path, *, has_namesake: bool) -> None:
         """An inline plugin: one Python file given with --plugin. Its errors are the user's own, so always fatal."""
         if not path.is_file():
-            raise ConfigError(f"plugin file {str(path)!r} does not exist", hint="check the path given to --plugin")
+            problem = "is a folder" if path.is_dir() else "does not exist"
+            raise ConfigError(f"plugin file {str(path)!r} {problem}", hint="check the path given to --plugin")
         alias = f"wmbench_inline_{path.stem}"
         module_name = f"{alias}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
         spec = importlib.util.spec_from_file_location(module_name, path)
@@ -158,7 +160,12 @@ class Host:
         try:
             spec.loader.exec_module(module)
         except (Exception, SystemExit) as error:
-            raise PluginError(f"plugin file {str(path)!r} failed: {type(error).__name__}: {error}") from error
+            raise PluginError(
+                f"plugin file {str(path)!r} does not load",
+                where=_place(error, path),
+                why=f"{type(error).__name__}: {getattr(error, 'msg', None) or error}",
+                hint="correct the file; --debug shows the traceback",
+            ) from error
         self.register(module, record, is_inline=True)
 
     def register(self, plugin: object, record: PluginRecord, *, is_inline: bool = False) -> None:
@@ -221,7 +228,8 @@ class Host:
 
     def _fail(self, record: PluginRecord, why: str, cause: BaseException, is_inline: bool = False) -> None:
         if is_inline:
-            raise PluginError(f"plugin file {record.distribution!r} does not load", why=why) from cause
+            hint = "correct the file (docs/write-a-scheme.md has one to copy)"
+            raise PluginError(f"plugin file {record.distribution!r} does not load", why=why, hint=hint) from cause
         if self.strict:
             raise PluginError(
                 f"plugin {record} does not load", why=why, hint=f"unset {STRICT_VARIABLE} to go on without it"
@@ -260,6 +268,14 @@ def _flatten(hook: str, results: Iterable[Any]) -> list[Any]:
                 raise PluginError(f"hook {hook} returned a {type(item).__name__}, expected {_EXPECTED[hook].__name__}")
             items.append(item)
     return items
+
+
+def _place(error: BaseException, path: Path) -> str:
+    """The line of a plugin file that an error stems from."""
+    frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    frames += [(error.filename or "", error.lineno)] if isinstance(error, SyntaxError) else []
+    lines = [line for file, line in frames if file == str(path.absolute())]
+    return f"{path}:{lines[-1]}" if lines else str(path)
 
 
 def load_attribute(path: str, plugin: PluginRecord | None = None) -> Any:

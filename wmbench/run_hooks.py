@@ -121,7 +121,9 @@ class RunHooks:
 
     def require(self, hook: str, purpose: str) -> None:
         if hook not in self.implemented:
-            raise ConfigError(f"{self.record.name} has no hook {hook}, so it cannot {purpose}")
+            raise ConfigError(
+                f"{self.record.name} has no hook {hook}, so it cannot {purpose}", hint="choose another scheme"
+            )
 
     # --- the hooks ---------------------------------------------------------------------------------------------
 

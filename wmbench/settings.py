@@ -15,6 +15,8 @@ from pydantic import BaseModel, ValidationError
 from wmbench.errors import ConfigError
 from wmbench.redaction import shown
 
+_EXAMPLE = "for instance `schemes: [denmark]` and `samples: 8` on two lines"
+
 Settings = dict[str, Any]
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -25,14 +27,24 @@ def read_settings_file(path: Path) -> Settings:
         text = path.read_text(encoding="utf-8")
         data = tomllib.loads(text) if path.suffix == ".toml" else yaml.safe_load(text)
     except OSError as error:
-        raise ConfigError("the configuration file cannot be read", where=str(path), why=error.strerror) from error
+        hint = "check the path of the configuration file"
+        raise ConfigError(
+            "the configuration file cannot be read", where=str(path), why=error.strerror, hint=hint
+        ) from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, yaml.YAMLError) as error:
         kind = "TOML" if path.suffix == ".toml" else "YAML"
-        raise ConfigError(f"the configuration file is not valid {kind}", where=str(path), why=str(error)) from error
+        raise ConfigError(
+            f"the configuration file is not valid {kind}",
+            where=str(path),
+            why=str(error),
+            hint="correct it; what is no TOML must be YAML, and TOML ends in .toml",
+        ) from error
     if data is None:
         return {}
     if not isinstance(data, dict) or not all(isinstance(key, str) for key in data):
-        raise ConfigError("the configuration file is not a list of `name: value` settings", where=str(path))
+        raise ConfigError(
+            "the configuration file is not a list of `name: value` settings", where=str(path), hint=_EXAMPLE
+        )
     return data
 
 

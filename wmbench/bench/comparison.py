@@ -50,16 +50,22 @@ class MeasuredRun:
 
     @classmethod
     def read(cls, folder: Path) -> MeasuredRun:
+        if not folder.is_dir():
+            raise ConfigError("there is no such run folder", where=str(folder), hint="check the folder's name")
+        file = folder / "metrics.json"
         try:
-            metrics = json.loads((folder / "metrics.json").read_bytes())
+            metrics = json.loads(file.read_bytes())
+        except FileNotFoundError:
+            hint = "finish the run, or name the folder of another one"
+            raise ConfigError("this folder has no results", where=str(folder), hint=hint) from None
         except (OSError, ValueError) as error:
-            hint = "finish the run, or name another folder"
-            raise ConfigError("this folder has no results", where=str(folder), why=str(error), hint=hint) from error
+            hint = "delete the file and run the same `wmbench run` command again"
+            raise IntegrityError("the results cannot be read", where=str(file), why=str(error), hint=hint) from error
         missing = sorted(_NEEDED - set(metrics)) if isinstance(metrics, dict) else ["everything"]
         if missing:
             raise IntegrityError(
                 "the results of this run are damaged",
-                where=str(folder / "metrics.json"),
+                where=str(file),
                 why=f"missing: {', '.join(missing)}",
                 hint="delete the file and run the same `wmbench run` command again",
             )

@@ -18,9 +18,9 @@ _NEXT_STEPS: Final = {
     errno.EROFS: "choose a folder on a writable disk with --output",
     errno.EACCES: "make the folder writable for you, or choose another one with --output",
     errno.EPERM: "make the folder writable for you, or choose another one with --output",
-    errno.ENOENT: "choose another folder with --output",
-    errno.ENOTDIR: "choose another folder with --output",
-    errno.EEXIST: "choose another folder with --output",
+    errno.ENOENT: "choose another folder, that of a run with --output",
+    errno.ENOTDIR: "a file stands where a folder is needed: choose another folder, that of a run with --output",
+    errno.EEXIST: "a file stands where a folder is needed: choose another folder, that of a run with --output",
 }
 
 

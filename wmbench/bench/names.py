@@ -1,8 +1,9 @@
-"""Looks up every name of a configuration in what is registered, before anything else: settings are classes of plugins,
-and their modules may import torch for seconds before a typo would show."""
+"""Looks up every name of a configuration in what is registered, and files of null texts, before anything else: settings
+are classes of plugins, and their modules may import torch for seconds before a typo would show."""
 
 from __future__ import annotations
 
+from wmbench.bench.null_files import TEXTS, file_nulls
 from wmbench.config import ALL, CHAIN, FEW, LOCAL, RunConfig
 from wmbench.host import Host
 from wmbench.quality import require_judge
@@ -18,6 +19,9 @@ def require_names(config: RunConfig, host: Host) -> None:
             host.backbones.resolve(choice.name)
     for name in (*config.datasets, *config.nulls):
         host.datasets.resolve(name)
+    for name in config.nulls:
+        if name.startswith(TEXTS):  # else a missing file would show when all texts are decoded
+            next(file_nulls(name.removeprefix(TEXTS), 1), None)
     for choice in config.attacks:
         _require_attack(choice.name, host)
     if config.judge is not None:

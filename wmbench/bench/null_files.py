@@ -16,6 +16,7 @@ from typing import IO
 from wmbench.errors import ConfigError
 from wmbench.types import NullText
 
+TEXTS = "texts:"
 _EXPECTED = 'each line is an object such as {"text": "...", "id": "...", "document": "..."}'
 
 
@@ -27,8 +28,8 @@ def file_nulls(argument: str, limit: int | None = None) -> Iterator[NullText]:
             for number, line in islice(lines, limit):
                 yield _null(line, number, path)
     except (OSError, EOFError) as error:  # EOFError: a gzip file that is cut off
-        hint = "check the path behind texts:"
-        raise ConfigError("the null texts cannot be read", where=str(path), why=str(error), hint=hint) from error
+        why, hint = getattr(error, "strerror", None) or str(error), "check the path of the texts"
+        raise ConfigError("the null texts cannot be read", where=str(path), why=why, hint=hint) from error
 
 
 def _opened(path: Path) -> IO[bytes] | gzip.GzipFile:

@@ -45,7 +45,9 @@ def with_analytic_p(choice: Choice, entry: Entry[SchemeInfo]) -> Choice:
     laws = [law for law in get_args(field.annotation) if law != _EMPIRICAL] if field is not None else []
     if not laws:
         raise ConfigError(
-            f"scheme {choice.name!r} has no analytic law", why="it has no setting `p_value` besides `empirical`"
+            f"scheme {choice.name!r} has no analytic law",
+            why="it has no setting `p_value` besides `empirical`",
+            hint="leave it out; `wmbench ls schemes --settings` shows which schemes have one",
         )
     return choice.model_copy(update={"params": {"p_value": laws[0], **choice.params}})
 

@@ -32,12 +32,14 @@ from wmbench.bench.stages.lengths import LengthsStage
 from wmbench.bench.stages.metrics import FILE as METRICS
 from wmbench.bench.stages.metrics import MetricsStage
 from wmbench.bench.stages.prompts import PromptsStage
+from wmbench.bench.stages.quality import FILE as QUALITY
 from wmbench.bench.stages.quality import QualityStage
 from wmbench.bench.stages.score import ScoreStage
 from wmbench.bench.store import Owner, RunStore
 from wmbench.bench.workers import Executor
 from wmbench.errors import ConfigError, IntegrityError, Interrupted, PluginError, WmbenchError
 from wmbench.observers import ProgressObserver
+from wmbench.quality import require_judge_folder
 from wmbench.settings import Settings
 
 STAGES: tuple[Stage, ...] = (
@@ -104,6 +106,8 @@ def prepare(
         plan, builder, store, identity, samples, key, backbone, progress, tuple(observers), trace, note,
         clean, number, executor,
     )  # fmt: skip
+    if plan.config.judge and not store.derived.path(QUALITY).exists():
+        require_judge_folder(plan.config.judge)
     with suppress(PluginError):  # a scheme that cannot score fails by itself, without the others
         if run.detector is not None:
             run.detector.require_level(key, plan.config.calibration_texts, plan.config.alpha)

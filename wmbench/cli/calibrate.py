@@ -9,6 +9,7 @@ import click
 
 from wmbench.cli.invocation import Invocation, global_options, json_option, note, print_json
 from wmbench.cli.options import config_from_options, null_options, scheme_options
+from wmbench.errors import ConfigError
 
 
 @click.command()
@@ -31,6 +32,9 @@ def calibrate(invocation: Invocation, /, scheme: str, out: str, as_json: bool, *
     from wmbench.bench.nulls import NullLibrary, NullSpec
     from wmbench.bench.plan import resolve_runs
 
+    path = Path(out)
+    if path.is_dir():
+        raise ConfigError("--out is a folder", where=out, hint="name a file, for instance calibration.npz")
     config = config_from_options(schemes=[scheme], no_attacks=True, **options)
     invocation.warn_about_broken_plugins()
     plan = resolve_runs(config, invocation.host)[0]
@@ -39,10 +43,9 @@ def calibrate(invocation: Invocation, /, scheme: str, out: str, as_json: bool, *
     detector.hooks.require("score", "be calibrated")
     key = builder.key(plan)
     detector.require_level(key, config.calibration_texts, config.alpha)
+    make_folder(path.parent)  # that it cannot be made must not show up after the work
     nulls = NullSpec.all_of(plan, detector.codec)[0]
     calibration = make_calibration(detector, NullLibrary.beside(config.output, builder, note), nulls, key)
-    path = Path(out)
-    make_folder(path.parent)
     calibration.save(path)
     if as_json:
         print_json({"file": str(path), "n": calibration.n0, "views": list(calibration.views), **calibration.metadata})

@@ -82,7 +82,12 @@ def _read_prompts(arguments: Sequence[str], file: str | None) -> list[str]:
     try:
         text = sys.stdin.read() if file in (None, "-") else Path(str(file)).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError("the prompts cannot be read", where=file or "standard input", why=str(error)) from error
+        raise ConfigError(
+            "the prompts cannot be read",
+            where=file or "standard input",
+            why=getattr(error, "strerror", None) or str(error),
+            hint="give a text file in UTF-8 with one prompt per line",
+        ) from error
     prompts = [line.strip() for line in text.splitlines() if line.strip()]
     if not prompts:
         raise ConfigError("there is no prompt", where=file or "standard input", hint="write one prompt per line")

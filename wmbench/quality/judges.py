@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Protocol
 
 import numpy as np
@@ -48,6 +49,15 @@ def require_judge(name: str) -> None:
     if name != DEFAULT_JUDGE and not (name.startswith(_HUB) and len(name) > len(_HUB)):
         raise ConfigError(
             f"there is no judge {name!r}", hint=f"name {DEFAULT_JUDGE} or hf:<folder or hub name>, or leave it out"
+        )
+
+
+def require_judge_folder(name: str) -> None:
+    """Refuse a judge in a folder that does not exist; what is on the hub shows when it is loaded."""
+    folder = name.removeprefix(_HUB)
+    if folder.startswith((".", "/", "~")) and not Path(folder).expanduser().is_dir():
+        raise ConfigError(
+            f"there is no judge {name!r}", why=f"{folder} is not a folder", hint="check the path behind hf:"
         )
 
 

@@ -1,0 +1,62 @@
+"""Mistakes with files and folders: what, where, why and a next step; before any work is done, and never a traceback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wmbench.cli import main
+
+TINY = "--backbone tiny --dataset toy --samples 1 -D max_new_tokens=4 --no-attacks"
+
+
+@pytest.fixture(autouse=True)
+def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("WMBENCH_KEY", "5a" * 32)
+    Path("folder").mkdir()
+    Path("file").write_text("plain\n")
+    Path("latin.txt").write_bytes(b"caf\xe9")
+    Path("syntax.py").write_text("x = 1\ndef (\n")
+    Path("raises.py").write_text("x = 1\n\nx.nothing\n")
+    Path("idle.py").write_text("x = 1\n")
+    Path("bad.yaml").write_text("schemes: [none")
+    Path("damaged").mkdir()
+    Path("damaged", "metrics.json").write_text("{")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        ("ls --plugin syntax.py", 3, ["does not load", "where: syntax.py:2", "SyntaxError", "next step"]),
+        ("ls --plugin raises.py", 3, ["does not load", "where: raises.py:3", "no attribute 'nothing'", "next step"]),
+        ("ls --plugin idle.py", 3, ["it registers nothing", "write-a-scheme.md"]),
+        ("ls --plugin folder", 2, ["plugin file 'folder' is a folder"]),
+        ("validate bad.yaml", 2, ["not valid YAML", "where: bad.yaml", "next step"]),
+        ("validate file", 2, ["not a list of", "schemes: [denmark]"]),
+        ("validate nowhere.yaml", 2, ["No such file or directory", "next step: check the path"]),
+        ("generate --file nowhere", 2, ["where: nowhere", "why: No such file or directory\n", "one prompt per line"]),
+        ("generate --file latin.txt", 2, ["where: latin.txt", "UTF-8"]),
+        (f"run --scheme none {TINY} --output file", 4, ["Not a directory", "a file stands where a folder is needed"]),
+        (f"run --scheme none {TINY} --nulls texts:nowhere.jsonl", 2, ["where: nowhere.jsonl", "check the path"]),
+        (f"run --scheme none {TINY} --judge hf:./nowhere", 2, ["no judge 'hf:./nowhere'", "check the path"]),
+        ("calibrate --scheme none --backbone tiny --out c.npz", 2, ["no hook score", "next step"]),
+        ("calibrate --scheme none --backbone tiny --out folder", 2, ["--out is a folder", "calibration.npz"]),
+        ("calibrate --scheme patternmark --backbone tiny --out file/c.npz", 4, ["File exists", "a file stands where"]),
+        ("compare nowhere folder", 2, ["there is no such run folder", "where: nowhere"]),
+        ("compare folder folder", 2, ["this folder has no results", "where: folder\n", "next step"]),
+        ("compare damaged damaged", 4, ["cannot be read", "where: damaged/metrics.json", "next step"]),
+        ("analyse null --scheme denmark --backbone tiny", 2, ["no analytic law", "wmbench ls"]),
+    ],
+)
+def test_a_mistake_is_explained(capsys: pytest.CaptureFixture[str], words: str, code: int, told: list[str]) -> None:
+    assert main(words.split()) == code
+    output = capsys.readouterr()
+    assert output.err.startswith("error: ")
+    assert "Traceback" not in output.out + output.err
+    for text in told:
+        assert text in output.err
+    assert not list(Path("runs").rglob("samples.jsonl")), "nothing is decoded before"
+    assert not list(Path("runs").rglob("texts.jsonl")), "no null text is drawn before"
