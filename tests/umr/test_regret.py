@@ -219,7 +219,7 @@ def test_judge_reads_both_pairs() -> None:
     def hit(a: int, b: int) -> int:
         return int(bitmap.hits(np.array(a), np.array(b)))
 
-    (standing,) = judge([canvas], [np.array([4])], [[1, 2, 3, 5]], bitmap, np.array([0]))
+    (standing,) = judge([canvas], [np.arange(6) != 4], [[1, 2, 3, 5]], bitmap, np.arange(50) == 0)
     assert standing[1] == Candidate(False, 2 - hit(10, 11) - hit(11, 12))
     assert standing[2] == Candidate(False, 2 - hit(11, 12) - hit(12, 13))
     assert standing[3] == Candidate(True, 1 - hit(12, 13))  # its right neighbour is masked

@@ -51,12 +51,14 @@ def decode(
         rows += [_new_row(s, engine, decoding, begin, seed) for s in islice(waiting, batch_size - len(rows))]
         if not rows:
             return
+        finished: list[Row] = []
         try:
             with numpy_on_one_thread():
-                advance(rows, engine, schedule, decoding, decide)
+                while not finished:
+                    advance(rows, engine, schedule, decoding, decide)
+                    finished = [row for row in rows if _is_finished(row, engine, decoding)]
         except torch.OutOfMemoryError as error:  # outside of forwards and head, which retreat by themselves
             raise engine.out_of_memory(error, f"while it decodes {len(rows)} samples at once") from error
-        finished = [row for row in rows if _is_finished(row, engine, decoding)]
         rows = [row for row in rows if row not in finished]
         yield from (_generation(row, engine, decoding) for row in finished)
 
@@ -70,12 +72,13 @@ def advance(
     author: str = "the decision",
 ) -> None:
     """One step of every row."""
-    plans = [schedule.plan(row) for row in rows]
-    step = Step(rows, plans, engine, schedule, decoding, advance, author)
-    commit = decide(step)
-    check_commit(commit, step)
-    for r, row in enumerate(rows):
-        write(commit, r, row, engine)
+    with torch.inference_mode():  # for the scheme's many small operations, too: without autograd each costs less
+        plans = [schedule.plan(row) for row in rows]
+        step = Step(rows, plans, engine, schedule, decoding, advance, author)
+        commit = decide(step)
+        check_commit(commit, step)
+        for r, row in enumerate(rows):
+            write(commit, r, row, engine)
 
 
 def _distinct(samples: Iterable[Sample]) -> Iterator[Sample]:

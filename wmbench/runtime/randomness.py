@@ -8,6 +8,7 @@ resuming, de-duplication and caching cannot move a draw. The generator is Philox
 from __future__ import annotations
 
 import hashlib
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -40,8 +41,7 @@ class SampleRandom:
     def uniforms(self, purpose: str, step: int, shape: int | tuple[int, ...], lane: int = 0) -> npt.NDArray[np.float64]:
         """Uniforms in [0, 1) with 53 random bits."""
         shape = (shape,) if isinstance(shape, int) else shape
-        count = int(np.prod(shape))
-        words = self.words(purpose, step, count, lane)
+        words = self.words(purpose, step, math.prod(shape), lane)
         return ((words >> np.uint64(11)).astype(np.float64) * 2.0**-53).reshape(shape)
 
     def fork(self, step: int, lane: int) -> SampleRandom:

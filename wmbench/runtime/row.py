@@ -45,15 +45,14 @@ class Row:
         self.keeps_surroundings = False
         """Base forwards keep them from the first approximate look-ahead on."""
         self.forward_rows = self.forward_tokens = self.head_rows = 0
-        self._canvas = np.full(self.start + new_tokens, mask_id, dtype=np.int64)
+        self._own(np.full(self.start + new_tokens, mask_id, dtype=np.int64))
         self._canvas[: self.start] = prompt_ids
 
-    @property
-    def canvas(self) -> IntArray:
-        """Read-only view of the ids [start + new_tokens]; masked cells hold the mask id."""
-        view = self._canvas.view()
-        view.flags.writeable = False
-        return view
+    def _own(self, canvas: IntArray) -> None:
+        self._canvas = canvas
+        self.canvas = _read_only(canvas.view())
+        """The ids [start + new_tokens], not to be written to; masked cells hold the mask id."""
+        self._masked: IntArray | None = None
 
     @property
     def length(self) -> int:
@@ -62,7 +61,9 @@ class Row:
     @property
     def masked(self) -> IntArray:
         """Masked columns, ascending. A prompt may contain the mask id as text; it is never masked."""
-        return np.flatnonzero(self._canvas[self.start :] == self.mask_id) + self.start
+        if self._masked is None:  # asked for several times a step
+            self._masked = _read_only(np.flatnonzero(self._canvas[self.start :] == self.mask_id) + self.start)
+        return self._masked
 
     @property
     def generated(self) -> IntArray:
@@ -88,20 +89,23 @@ class Row:
 
     def fill(self, columns: IntArray, tokens: IntArray) -> None:
         self._canvas[columns] = tokens
+        self._masked = None
         self.visits[columns] += 1
 
     def give_back(self, columns: IntArray) -> None:
         self._canvas[columns] = self.mask_id
+        self._masked = None
 
     def keep_only_current(self) -> None:
         """Drop hidden states of every canvas but the present one."""
-        view = self.kept.get(self._canvas.tobytes())
-        self.kept = {} if view is None else {self._canvas.tobytes(): view.compact()}
+        content = self._canvas.tobytes()
+        view = self.kept.get(content)
+        self.kept = {} if view is None else {content: view.compact()}
 
     def child(self, lane: int) -> Row:
         """An independent continuation with randomness of its own; caches are shared (they are immutable)."""
         other = copy.copy(self)
-        other._canvas = self._canvas.copy()
+        other._own(self._canvas.copy())
         other.visits = self.visits.copy()
         other.ticks = dict(self.ticks)
         other.kept = dict(self.kept)
@@ -109,3 +113,8 @@ class Row:
         other.forward_rows = other.forward_tokens = other.head_rows = 0
         other.random = self.random.fork(self.step, lane)
         return other
+
+
+def _read_only(array: IntArray) -> IntArray:
+    array.flags.writeable = False
+    return array

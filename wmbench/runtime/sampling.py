@@ -85,11 +85,11 @@ def draw_tokens(
         tokens = logits.argmax(-1, keepdim=True).expand(-1, columns.shape[-1])
     else:
         rows = max(1, _VALUES_AT_ONCE // logits.shape[-1]) if logits.device.type == "cpu" else max(1, len(logits))
-        parts = []
-        for part, u in zip(torch.split(logits, rows), torch.split(columns.double(), rows), strict=True):
-            weights = _filtered(_weights(part, temperature), top_k, top_p)
-            parts.append(inverse_cdf(weights, u))
-        tokens = torch.cat(parts)
+        columns, parts = columns.double(), []
+        for at in range(0, len(logits), rows):
+            weights = _filtered(_weights(logits[at : at + rows], temperature), top_k, top_p)
+            parts.append(inverse_cdf(weights, columns[at : at + rows]))
+        tokens = torch.cat(parts) if len(parts) > 1 else parts[0]
     return tokens.squeeze(-1) if single else tokens
 
 

@@ -48,7 +48,7 @@ def check_commit(commit: Commit, step: Step, moving: Sequence[int] | None = None
         back = commit.remask_columns[commit.remask_rows == r]
         if not len(columns) and not len(back) and (moving is None or r in moving):
             raise unsound(f"nothing was decided for row {r} (sample {row.sample.id})")
-        if len(np.unique(columns)) < len(columns) or not np.isin(columns, row.masked).all():
+        if len(set(columns.tolist())) < len(columns) or not _are_masked(columns, row):
             raise unsound(f"row {r}: a column is filled twice or was not masked")
         if not len(back):
             continue
@@ -89,6 +89,11 @@ def check_windows(edits: Sequence[Edit], windows: Sequence[tuple[int, int]], aut
     for edit, (begin, end) in zip(edits, windows, strict=True):
         if _outside(edit.columns - begin, end - begin):
             raise refuse(author, "edited a column outside of its window", f"columns run from {begin} to {end - 1}")
+
+
+def _are_masked(columns: IntArray, row: Row) -> bool:
+    inside = not _outside(columns - row.start, row.length - row.start)
+    return inside and bool((row.canvas[columns] == row.mask_id).all())
 
 
 def _outside(values: IntArray, count: int) -> bool:

@@ -260,15 +260,15 @@ class Step:
     def _logits_at(self, cells: Cells) -> Tensor:
         if not len(cells):
             return torch.empty(0, self.engine.backbone.vocab_size, device=self.engine.backbone.device)
-        order = np.argsort(cells.rows, kind="stable")  # states are gathered row by row
-        columns = [cells.columns[cells.rows == r] for r in range(len(self.rows))]
+        columns = {r: cells.columns[cells.rows == r] for r in sorted(set(cells.rows.tolist()))}
         spans = {}
-        for r in np.unique(cells.rows).tolist():
-            (begin, end), (scope_begin, scope_end) = self.engine.span(self.rows[r], columns[r]), self._scope_span(r)
+        for r, wanted in columns.items():
+            (begin, end), (scope_begin, scope_end) = self.engine.span(self.rows[r], wanted), self._scope_span(r)
             spans[r] = min(begin, scope_begin), max(end, scope_end)
         self._base_views(spans)
-        states = torch.cat([self._views[r].at(columns[r]) for r in spans])
-        logits = self.engine.logits(states, [(row, len(c)) for row, c in zip(self.rows, columns, strict=True)])
-        if (order == np.arange(len(cells))).all():
+        states = torch.cat([self._views[r].at(wanted) for r, wanted in columns.items()])
+        logits = self.engine.logits(states, [(self.rows[r], len(wanted)) for r, wanted in columns.items()])
+        if (cells.rows[1:] >= cells.rows[:-1]).all():  # states were gathered row by row
             return logits
+        order = np.argsort(cells.rows, kind="stable")
         return logits[torch.from_numpy(np.argsort(order)).to(logits.device)]

@@ -45,10 +45,10 @@ def batched(requests: Sequence[Request], prefixes: Sequence[Prefix | None], widt
     """All requests as windows of one width, and as many windows of padding as the safe number of rows asks for."""
     attention, device = backbone.attention, backbone.device
     batch = max(len(requests), -(-safe_rows(device) // width))
-    ids = np.zeros((batch, width), dtype=np.int64)
-    positions = np.tile(np.arange(width), (batch, 1))
-    blocks = np.full((batch, width), _PADDING_BLOCK, dtype=np.int64)
-    blocks[len(requests) :] = 0
+    windows = np.zeros((3, batch, width), dtype=np.int64)  # in one piece, so that they travel to the device at once
+    ids, positions, blocks = windows
+    positions += np.arange(width)
+    blocks[: len(requests)] = _PADDING_BLOCK
     lengths, groups = [], list[WindowGroup]()
     for i, (request, prefix) in enumerate(zip(requests, prefixes, strict=True)):
         start = first_column(request, prefix)
@@ -70,13 +70,7 @@ def batched(requests: Sequence[Request], prefixes: Sequence[Prefix | None], widt
             groups.append(WindowGroup(1, prefix, keep))
     if batch > len(requests):
         groups.append(WindowGroup(batch - len(requests), None))
-    return Windows(
-        torch.from_numpy(ids).to(device),
-        torch.from_numpy(positions).to(device),
-        torch.from_numpy(blocks).to(device),
-        tuple(lengths),
-        tuple(groups),
-    )
+    return Windows(*torch.from_numpy(windows).to(device), tuple(lengths), tuple(groups))
 
 
 def _kept(request: Request, start: int, length: int, attention: Attention) -> int:

@@ -49,6 +49,8 @@ class Bitmap(ABC):
     def hits(self, previous: AnyArray, current: AnyArray) -> Flags:
         """Whether pairs hit; arguments broadcast."""
         previous, current = np.broadcast_arrays(previous, current)
+        if not previous.size:
+            return np.empty(previous.shape, dtype=bool)  # asking costs the same for no pair as for a hundred
         return self.base(previous, current) == self.target(previous)
 
 

@@ -29,7 +29,9 @@ class Umr(UmrDetector):
 
     def __init__(self, config: UmrConfig, context: SchemeContext) -> None:
         super().__init__(config, context)
-        self._special = np.array(sorted(context.codec.special_ids), dtype=np.int64)
+        special = list(context.codec.special_ids)
+        self._special: Flags = np.isin(np.arange(max([self._size, *(i + 1 for i in special)])), special)
+        """[ids] which of them the text does not show"""
 
     @cached_property
     def _bitmap(self) -> Bitmap:
@@ -45,34 +47,41 @@ class Umr(UmrDetector):
         native = step.propose([int(row.state.due) for row in step.rows])  # one more where a candidate is masked again
         order = np.lexsort((native.columns, native.rows))
         cells, drawn = Cells(native.rows[order], native.columns[order]), native.tokens[order]
-        tokens, controlled = self._controlled(step, cells, drawn, bitmap)
+        canvases, filled = [row.canvas.copy() for row in step.rows], [_filled(row) for row in step.rows]
+        tokens, controlled = self._controlled(step, cells, drawn, bitmap, canvases, filled)
         may_regret = self.config.regret and step.decoding.max_visits > 1
-        back = self._regret(step, cells, tokens, controlled, bitmap) if may_regret else ([], [])
+        back = self._regret(step, cells, tokens, controlled, bitmap, canvases, filled) if may_regret else ([], [])
         return Commit(cells.rows, cells.columns, tokens, *(np.array(part, dtype=np.int64) for part in back))
 
     # --- tokens ------------------------------------------------------------------------------------------------
 
-    def _controlled(self, step: Step, cells: Cells, drawn: IntArray, bitmap: Bitmap) -> tuple[IntArray, Flags]:
+    def _controlled(
+        self,
+        step: Step,
+        cells: Cells,
+        drawn: IntArray,
+        bitmap: Bitmap,
+        canvases: Sequence[IntArray],
+        filled: Sequence[Flags],
+    ) -> tuple[IntArray, Flags]:
         """Tokens after modulation, and which cells had a filled neighbour to be controlled by.
 
         A special token that the model itself chose stays, and no special token replaces another one: the text does
-        not show them. Neighbouring cells are filled from left to right, so that each sees its left one.
+        not show them. Neighbouring cells are filled from left to right, so that each sees its left one. The tokens
+        are written to the canvases.
         """
         candidates, p = self._best_scores(step, cells, drawn)
-        p = np.where(np.isin(candidates, self._special), 0.0, p)
+        p = np.where(self._special[candidates], 0.0, p)
         tokens, controlled = drawn.copy(), np.zeros(len(cells), dtype=bool)
-        canvases = [row.canvas.copy() for row in step.rows]
-        filled = [_filled(row) for row in step.rows]
         place = _places_in_runs(cells)
+        sides = (-1, 1) if self.config.strategy == "bidirectional" else (-1,)
         for now in (np.flatnonzero(place == at) for at in range(int(place.max()) + 1)):
             weights, choice = p[now], candidates[now]
-            for side in (-1, 1) if self.config.strategy == "bidirectional" else (-1,):
-                known, neighbour = _neighbours(cells, now, side, canvases, filled)
-                beside, at_cell = neighbour[known, None], choice[known]
-                green = bitmap.hits(beside, at_cell) if side < 0 else bitmap.hits(at_cell, beside)
+            beside = [_neighbours(cells, now, side, canvases, filled) for side in sides]
+            for (known, _), green in zip(beside, _green(choice, beside, bitmap), strict=True):
                 weights[known] = modulated(weights[known], green, self.config.delta)
                 controlled[now] |= known
-            replaced = controlled[now] & ~np.isin(drawn[now], self._special)
+            replaced = controlled[now] & ~self._special[drawn[now]]
             tokens[now[replaced]] = choice[replaced, weights[replaced].argmax(axis=1)]
             for i in now:
                 canvases[cells.rows[i]][cells.columns[i]] = tokens[i]
@@ -95,21 +104,26 @@ class Umr(UmrDetector):
     # --- regret ------------------------------------------------------------------------------------------------
 
     def _regret(
-        self, step: Step, cells: Cells, tokens: IntArray, controlled: Flags, bitmap: Bitmap
+        self,
+        step: Step,
+        cells: Cells,
+        tokens: IntArray,
+        controlled: Flags,
+        bitmap: Bitmap,
+        canvases: Sequence[IntArray],
+        filled: Sequence[Flags],
     ) -> tuple[list[int], list[int]]:
-        """Update every row's state; rows and columns to be masked again."""
+        """Update every row's state; rows and columns to be masked again. The canvases are those after the commit."""
         mine = [np.flatnonzero(cells.rows == r) for r in range(len(step.rows))]
-        canvases = [row.edited(cells.columns[i], tokens[i]) for row, i in zip(step.rows, mine, strict=True)]
-        masked = [np.setdiff1d(row.masked, cells.columns[i]) for row, i in zip(step.rows, mine, strict=True)]
         watched = [
             sorted({*row.state.cw_map, *cells.columns[i].tolist()}) for row, i in zip(step.rows, mine, strict=True)
         ]
-        standing = judge(canvases, masked, watched, bitmap, self._special)
+        standing = judge(canvases, filled, watched, bitmap, self._special)
         back: tuple[list[int], list[int]] = ([], [])
         for r, (row, i) in enumerate(zip(step.rows, mine, strict=True)):
             committed = cells.columns[i]
-            free = ~controlled[i] & ~np.isin(tokens[i], self._special)
-            block_is_full = not np.isin(step.plans[r].scope, masked[r]).any()
+            free = ~controlled[i] & ~self._special[tokens[i]]
+            block_is_full = bool(filled[r][step.plans[r].scope].all())
             row.state, column = row.state.after(standing[r], committed[free].tolist(), committed, block_is_full)
             if column is not None:
                 back[0].append(r)
@@ -148,3 +162,14 @@ def _neighbours(
         if 0 <= column < len(canvases[r]) and filled[r][column]:
             known[k], tokens[k] = True, canvases[r][column]
     return known, tokens
+
+
+def _green(choice: IntArray, beside: Sequence[tuple[Flags, IntArray]], bitmap: Bitmap) -> list[Flags]:
+    """Which tokens [known, candidates] hit with the left neighbours, then with the right ones where they count.
+
+    One bitmap query for both: a query costs the same for one pair as for a hundred.
+    """
+    pairs = [np.broadcast_arrays(tokens[known, None], choice[known]) for known, tokens in beside]
+    ordered = [pairs[0], *((at_cell, right) for right, at_cell in pairs[1:])]
+    previous, current = (np.concatenate(part) for part in zip(*ordered, strict=True))
+    return np.split(bitmap.hits(previous, current), np.cumsum([len(part) for part, _ in ordered])[:-1])

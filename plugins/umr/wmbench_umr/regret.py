@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from wmbench.types import IntArray
-from wmbench_umr.bitmap import Bitmap
+from wmbench_umr.bitmap import Bitmap, Flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +93,13 @@ class Regret:
 
 def judge(
     canvases: Sequence[IntArray],
-    masked: Sequence[IntArray],
+    filled: Sequence[Flags],
     columns: Sequence[Sequence[int]],
     bitmap: Bitmap,
-    mute: IntArray,
+    mute: Flags,
 ) -> list[dict[int, Candidate]]:
-    """The standing of some filled columns of every canvas; `mute` are special ids, whose pairs are not in the text.
+    """The standing of some filled columns of every canvas; `filled` says which columns are, `mute` which ids are
+    special, so that their pairs are not in the text.
 
     One bitmap query for all rows: a query costs the same for one pair as for a hundred.
     """
@@ -109,14 +110,13 @@ def judge(
         for left in (c - 1, c)
         if 0 <= left < len(canvases[r]) - 1
     ]
-    open_cells = [set(m.tolist()) for m in masked]
-    filled = [(r, c, left) for r, c, left in pairs if left not in open_cells[r] and left + 1 not in open_cells[r]]
-    ids = np.array([canvases[r][left : left + 2] for r, _, left in filled], dtype=np.int64).reshape(-1, 2)
-    missed = ~bitmap.hits(ids[:, 0], ids[:, 1]) & ~np.isin(ids, mute).any(axis=1)
+    complete = [(r, c, left) for r, c, left in pairs if filled[r][left] and filled[r][left + 1]]
+    ids = np.array([canvases[r][left : left + 2] for r, _, left in complete], dtype=np.int64).reshape(-1, 2)
+    missed = ~bitmap.hits(ids[:, 0], ids[:, 1]) & ~mute[ids].any(axis=1)
     misses: dict[tuple[int, int], int] = {}
-    for (r, c, _), miss in zip(filled, missed, strict=True):
+    for (r, c, _), miss in zip(complete, missed, strict=True):
         misses[r, c] = misses.get((r, c), 0) + bool(miss)
-    waiting = {(r, c) for r, c, _ in set(pairs) - set(filled)}
+    waiting = {(r, c) for r, c, _ in set(pairs) - set(complete)}
     return [
         {c: Candidate((r, c) in waiting, misses.get((r, c), 0)) for c in wanted} for r, wanted in enumerate(columns)
     ]

@@ -85,7 +85,7 @@ class Rotary(nn.Module):
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     left, right = x.chunk(2, dim=-1)
-    return x * cos + torch.cat([right, left], -1) * sin
+    return (x * cos).add_(torch.cat([right, left], -1).mul_(sin))
 
 
 class LocalMixing(nn.Module):
@@ -106,10 +106,12 @@ class LocalMixing(nn.Module):
         """[B, W, D]; `same_block` as from `same_block_masks`."""
         reach, width = max(map(abs, self.offsets)), x.shape[1]
         padded = F.pad(x, (0, 0, reach, reach))
-        for i, (offset, weight) in enumerate(zip(self.offsets, self.weight, strict=True)):
+        mixed = x
+        for i, (offset, weight) in enumerate(zip(self.offsets, self.weight.unbind(), strict=True)):
             neighbour = padded[:, reach + offset : reach + offset + width]
-            x = x + (neighbour if same_block is None else neighbour * same_block[i]) * weight
-        return x
+            scaled = (neighbour if same_block is None else neighbour * same_block[i]) * weight
+            mixed = scaled.add_(mixed) if mixed is x else mixed.add_(scaled)
+        return mixed
 
 
 def same_block_masks(blocks: Tensor, offsets: Sequence[int]) -> list[Tensor] | None:
@@ -150,16 +152,16 @@ class Layer(nn.Module):
         qkv = self.qkv(self.attention_norm(x)).view(batch, length, 3, self.heads, -1)
         qk, v = qkv[:, :, :2], qkv[:, :, 2]
         if self.gain is not None:  # one pass over queries and keys costs half of two
-            gains = torch.stack([self.gain, torch.ones_like(self.gain)])[..., 0]
-            qk = unit_size(qk, torch.finfo(torch.float32).eps) * gains
+            qk = unit_size(qk, torch.finfo(torch.float32).eps)
+            qk[:, :, 0].mul_(self.gain[..., 0])
         q, k = rotate(qk, *rope).transpose(1, 3).unbind(2)
         return q, k, v.transpose(1, 2)
 
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
         """Add the attention output [B, H, W, d] and the MLP to the residual stream."""
-        x = x + self.out(attended.transpose(1, 2).flatten(2))
+        x = self.out(attended.transpose(1, 2).flatten(2)).add_(x)
         gate, up = self.gate_up(self.mlp_norm(x)).chunk(2, dim=-1)
-        return x + self.down(F.silu(gate).mul_(up))
+        return self.down(F.silu(gate).mul_(up)).add_(x)
 
 
 def attend_packed(
