@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from wmbench.errors import ConfigError, PluginError
@@ -37,6 +38,22 @@ def test_every_mask_is_filled_and_no_banned_id_appears(backbone: TinyBackbone) -
     for generation in generate(backbone, decoding=Decoding(max_new_tokens=60, temperature=3.0), n=6):
         assert len(generation.token_ids) == 60
         assert not set(generation.token_ids) & set(backbone.banned_ids)
+
+
+def test_a_scheme_may_take_gradients_of_its_logits(backbone: TinyBackbone) -> None:
+    def ascend(step: Step) -> Commit:
+        logits = step.logits()
+        assert not torch.is_grad_enabled()
+        with torch.enable_grad():
+            wanted = logits.detach().requires_grad_()
+            energy = wanted.softmax(-1)[:, ::2].sum()
+            (slope,) = torch.autograd.grad(energy, wanted)
+        return step.commit(logits + 50 * slope)
+
+    def even(generations: list[Generation]) -> float:
+        return float(np.mean([i % 2 == 0 for generation in generations for i in generation.token_ids]))
+
+    assert even(generate(backbone, ascend)) > even(generate(backbone)) + 0.2
 
 
 def test_rows_leave_and_join_as_they_finish(backbone: TinyBackbone) -> None:

@@ -26,13 +26,6 @@ def safe_rows(device: torch.device) -> int:
     return max(SAFE_ROWS_MINIMUM, 12 * torch.get_num_threads()) if device.type == "cpu" else 1
 
 
-def safe_head_rows(backbone: Backbone) -> int:
-    """The same for the LM head, of which a step often needs a single row; a backbone whose head agrees with itself from
-    fewer rows on says so in `head_rows`."""
-    safe = safe_rows(backbone.device)
-    return min(safe, getattr(backbone, "head_rows", safe))
-
-
 @dataclass(frozen=True, slots=True)
 class Attention:
     """Full attention (`block_length` None), or bidirectional inside a block and causal across blocks."""
@@ -134,4 +127,4 @@ class Backbone(Protocol):
         """States [B, W, D] after the final norm, and one extended prefix per group (None where keep is 0)."""
 
     def logits(self, states: Tensor) -> Tensor:
-        """Logits [n, vocab_size] in float32 of states [n, D]: a tensor of their own, which will be written to."""
+        """Logits [n, vocab_size] in float32 of states [n, D]."""

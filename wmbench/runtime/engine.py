@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from wmbench.errors import ConfigError
-from wmbench.runtime.backbone import Backbone, Prefix, Surroundings, safe_head_rows, safe_rows
+from wmbench.runtime.backbone import Backbone, Prefix, Surroundings, safe_rows
 from wmbench.runtime.row import Row
 from wmbench.runtime.views import HiddenView, Request
 from wmbench.runtime.windows import batched, final_columns, first_column, padded_width
@@ -258,16 +258,15 @@ class Engine:
 
     def _head(self, states: Tensor) -> Tensor:
         count = len(states)
-        missing = safe_head_rows(self.backbone) - count
+        missing = safe_rows(self.backbone.device) - count
         if missing > 0:
             states = torch.cat([states, states[-1:].expand(missing, -1)])
-        with torch.inference_mode():  # where logits may be written to; a copy would cost as much as they did
-            if self.guidance:
-                seen, unseen = (self.backbone.logits(half)[:count] for half in states.chunk(2, dim=-1))
-                logits = unseen + (self.guidance + 1) * (seen - unseen)
-            else:
-                logits = self.backbone.logits(states)[:count]
-            return logits.index_fill_(1, self.banned_ids, -torch.inf)
+        if self.guidance:
+            seen, unseen = (self.backbone.logits(half)[:count] for half in states.chunk(2, dim=-1))
+            logits = unseen + (self.guidance + 1) * (seen - unseen)
+        else:
+            logits = self.backbone.logits(states)[:count]
+        return logits.index_fill(1, self.banned_ids, -torch.inf)
 
     def _room_for_logits(self, rows: int) -> Tensor:
         try:

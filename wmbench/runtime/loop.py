@@ -72,7 +72,7 @@ def advance(
     author: str = "the decision",
 ) -> None:
     """One step of every row."""
-    with torch.inference_mode():  # for the scheme's many small operations, too: without autograd each costs less
+    with torch.no_grad():  # not inference mode: a scheme may want gradients of its logits (`torch.enable_grad()`)
         plans = [schedule.plan(row) for row in rows]
         step = Step(rows, plans, engine, schedule, decoding, advance, author)
         commit = decide(step)

@@ -53,8 +53,6 @@ class MiniBackbone:
         self.attention = Attention(config.attention_block if config.attention == "block" else None)
         self.max_length = 1024
         self.logit_shift = 0
-        self.head_rows = 8
-        """Turned in memory, its head rounds a row in the same way from two rows on (measured, one and two threads)."""
         self.model, self.fingerprint = _load_model(self.codec.size, self.device)
         self._head = column_by_column(self.model.embedding.weight)
 
