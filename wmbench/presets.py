@@ -8,7 +8,7 @@ from wmbench.settings import Settings
 
 DEFAULT_PRESET: Final = "quick"
 _COMPARED: Final = ["none", "denmark", "dlm_kgw", "dgmark", "patternmark", "umr"]
-# Strengths of about one price: searched for 0.55 nats of log-perplexity on `mini`, what DenMark costs there
+# Strengths of about one price: searched for 0.55 nats of log-perplexity on `mini`, more than DenMark costs there
 # (docs/baselines.md; what they cost on more answers: docs/results-lab.md).
 _OF_EQUAL_QUALITY: Final[Settings] = {
     "dlm_kgw": {"delta": 3.65},
