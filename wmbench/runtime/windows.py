@@ -70,7 +70,8 @@ def batched(requests: Sequence[Request], prefixes: Sequence[Prefix | None], widt
             groups.append(WindowGroup(1, prefix, keep))
     if batch > len(requests):
         groups.append(WindowGroup(batch - len(requests), None))
-    return Windows(*torch.from_numpy(windows).to(device), tuple(lengths), tuple(groups))
+    on_device = torch.from_numpy(windows).to(device)
+    return Windows(on_device[0], on_device[1], on_device[2], tuple(lengths), tuple(groups))
 
 
 def _kept(request: Request, start: int, length: int, attention: Attention) -> int:
