@@ -50,8 +50,9 @@ class Row:
 
     def _own(self, canvas: IntArray) -> None:
         self._canvas = canvas
-        self.canvas = _read_only(canvas.view())
+        self.canvas = canvas.view()
         """The ids [start + new_tokens], not to be written to; masked cells hold the mask id."""
+        self.canvas.flags.writeable = False
         self._masked: IntArray | None = None
 
     @property
@@ -62,8 +63,8 @@ class Row:
     def masked(self) -> IntArray:
         """Masked columns, ascending. A prompt may contain the mask id as text; it is never masked."""
         if self._masked is None:  # asked for several times a step
-            self._masked = _read_only(np.flatnonzero(self._canvas[self.start :] == self.mask_id) + self.start)
-        return self._masked
+            self._masked = np.flatnonzero(self._canvas[self.start :] == self.mask_id) + self.start
+        return self._masked.copy()  # the caller's own: torch warns of read-only arrays
 
     @property
     def generated(self) -> IntArray:
@@ -113,8 +114,3 @@ class Row:
         other.forward_rows = other.forward_tokens = other.head_rows = 0
         other.random = self.random.fork(self.step, lane)
         return other
-
-
-def _read_only(array: IntArray) -> IntArray:
-    array.flags.writeable = False
-    return array
