@@ -8,13 +8,13 @@ from wmbench.settings import Settings
 
 DEFAULT_PRESET: Final = "quick"
 _COMPARED: Final = ["none", "denmark", "dlm_kgw", "dgmark", "patternmark", "umr"]
-# Strengths of about one price: searched for 0.55 nats of log-perplexity on `mini`, more than DenMark costs there
-# (docs/baselines.md; what they cost on more answers: docs/results-lab.md).
+# Settings of about one price, searched for 0.65 nats of log-perplexity on `mini`, with the variant of each scheme that
+# finds most there (docs/baselines.md; what they cost on more answers: docs/results-lab.md).
 _OF_EQUAL_QUALITY: Final[Settings] = {
-    "dlm_kgw": {"delta": 3.65},
-    "dgmark": {"candidate_top_k": 3},
-    "patternmark": {"delta": 2.25},
-    "umr": {"delta": 5.0},
+    "dlm_kgw": {"delta": 1.7, "greenlist_type": "gaussian"},
+    "dgmark": {"candidate_top_k": 4, "statistic": "global"},
+    "patternmark": {"delta": 2.6},
+    "umr": {"delta": 8.0, "ratio": 0.3},
 }
 _LAB: Final[Settings] = {
     "schemes": [{"name": name, "params": _OF_EQUAL_QUALITY.get(name, {})} for name in _COMPARED],
