@@ -14,7 +14,7 @@ _OF_EQUAL_QUALITY: Final[Settings] = {
     "dlm_kgw": {"delta": 4.0},
     "dgmark": {"candidate_top_k": 4, "statistic": "global"},
     "patternmark": {"delta": 2.6},
-    "umr": {"delta": 8.0, "ratio": 0.3},
+    "umr": {"delta": 6.5},
 }
 _LAB: Final[Settings] = {
     "schemes": [{"name": name, "params": _OF_EQUAL_QUALITY.get(name, {})} for name in _COMPARED],

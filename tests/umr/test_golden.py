@@ -101,3 +101,16 @@ def test_keyed_bitmap_is_a_fair_function_of_the_key() -> None:
     assert np.bincount(one.bit_index).min() > 40
     flipped = KeyedBitmap(toy_key("one"), 300, 0.5, "0110")
     assert (flipped.hits(*pairs) == ~one.hits(*pairs)).all()
+
+
+@pytest.mark.parametrize("ratio", [0.3, 0.5, 0.8])
+def test_z_does_not_drift_with_the_length_of_an_unmarked_text(ratio: float) -> None:
+    """Rows that carry a 0 are complements: their hits are as frequent as the others' misses."""
+    draws = np.random.default_rng(0)
+    scores = []
+    for name in range(40):
+        bitmap = KeyedBitmap(toy_key(f"umr {name}"), 500, ratio, "1000")
+        ids = draws.integers(500, size=2001)
+        scores.append(z_score(bitmap.hits(ids[:-1], ids[1:]), bitmap.chances(ids[:-1])))
+    assert abs(np.mean(scores)) < 4 / len(scores) ** 0.5
+    assert 0.6 < np.std(scores) < 1.5

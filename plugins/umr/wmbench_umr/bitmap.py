@@ -46,6 +46,10 @@ class Bitmap(ABC):
         targets: Flags = self.message[self.bit_index[previous]]
         return targets
 
+    def chances(self, previous: AnyArray) -> npt.NDArray[np.float64]:
+        """How probable a hit is after each token without a mark: the complement of a row has 1 - ratio."""
+        return np.where(self.target(previous), self.ratio, 1 - self.ratio)
+
     def hits(self, previous: AnyArray, current: AnyArray) -> Flags:
         """Whether pairs hit; arguments broadcast."""
         previous, current = np.broadcast_arrays(previous, current)
@@ -94,6 +98,10 @@ class OfficialBitmap(Bitmap):
             byte, bit = np.divmod(current[mine], 8)
             drawn[mine] = self._row(token)[byte] >> (7 - bit).astype(np.uint8) & 1
         return drawn
+
+    def chances(self, previous: AnyArray) -> npt.NDArray[np.float64]:
+        """As the published z has it: as if no row were a complement."""
+        return np.full(previous.shape, self.ratio)
 
     def _draw_row(self, previous: int) -> npt.NDArray[np.uint8]:
         """Packed bits [ceil(size / 8)], most significant first, as in the published file."""

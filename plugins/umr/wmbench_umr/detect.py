@@ -18,16 +18,17 @@ from wmbench_umr.bitmap import Bitmap, make_bitmap
 from wmbench_umr.config import UmrConfig
 
 Flags = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
 NO_VOTE, TIE = -1, -2
 SIGNS = {0: "0", 1: "1", NO_VOTE: "?", TIE: "-"}
 """How bits are written, as in the published scorer."""
 _VIEW, _MESSAGE = "z", "message"
 
 
-def z_score(hits: Flags, ratio: float) -> float:
+def z_score(hits: Flags, chances: Floats | float) -> float:
     """Hits above chance in standard deviations, for independent pairs; 0 without a pair."""
-    n = len(hits)
-    return (int(hits.sum()) - n * ratio) / math.sqrt(n * ratio * (1 - ratio)) if n else 0.0
+    p = np.broadcast_to(chances, hits.shape)
+    return float(hits.sum() - p.sum()) / math.sqrt((p * (1 - p)).sum()) if len(hits) else 0.0
 
 
 def message_votes(hits: Flags, bit_index: AnyArray, targets: Flags, length: int) -> IntArray:
@@ -64,13 +65,14 @@ class UmrDetector:
         current = np.concatenate([empty, *(ids[1:] for ids in texts)])
         ends = np.cumsum([max(0, len(ids) - 1) for ids in texts])
         hits = np.split(bitmap.hits(previous, current), ends)[: len(texts)]
-        scores = np.array([z_score(flags, self.config.ratio) for flags in hits]).reshape(-1, 1)
+        chances = np.split(bitmap.chances(previous), ends)[: len(texts)]
+        scores = np.array([z_score(*pairs) for pairs in zip(hits, chances, strict=True)]).reshape(-1, 1)
         evidence = None
         if context.evidence:
             contexts = np.split(previous, ends)[: len(texts)]
             evidence = tuple(
-                {_VIEW: self._runs(flags), _MESSAGE: self._message(bitmap, ids, flags)}
-                for ids, flags in zip(contexts, hits, strict=True)
+                {_VIEW: self._runs(flags, chance), _MESSAGE: self._message(bitmap, ids, flags)}
+                for ids, flags, chance in zip(contexts, hits, chances, strict=True)
             )
         return Views((_VIEW,), scores, evidence)
 
@@ -95,13 +97,13 @@ class UmrDetector:
             verdicts.append(Verdict(p, z, p <= context.alpha, context.alpha, _VIEW, method, evidence, details))
         return verdicts
 
-    def _runs(self, hits: Flags) -> tuple[Evidence, ...]:
+    @staticmethod
+    def _runs(hits: Flags, chances: Floats) -> tuple[Evidence, ...]:
         """Runs of hits and of misses; their weights add up to z. Pair i ends in token i + 1."""
-        ratio = self.config.ratio
-        unit = 1 / math.sqrt(max(1, len(hits)) * ratio * (1 - ratio))
+        weights = (hits - chances) / math.sqrt(max(1e-9, (chances * (1 - chances)).sum()))
         borders = [0, *(np.flatnonzero(np.diff(hits)) + 1).tolist(), len(hits)]
         return tuple(
-            Evidence(a + 1, b + 1, float(hits[a] - ratio) * (b - a) * unit, "hits" if hits[a] else "misses")
+            Evidence(a + 1, b + 1, float(weights[a:b].sum()), "hits" if hits[a] else "misses")
             for a, b in itertools.pairwise(borders)
             if b > a
         )
