@@ -14,15 +14,10 @@ from wmbench.cli import main
 from wmbench.cli.app import COMMANDS
 from wmbench.cli.docs import TARGET, cli_markdown
 
+pytestmark = pytest.mark.usefixtures("private_surroundings")
+
 TINY = ["--backbone", "tiny", "--dataset", "toy", "--samples", "3", "-D", "max_new_tokens=8"]
 PLUGIN = ["--plugin", str(DEMO_PLUGIN)]
-
-
-@pytest.fixture(autouse=True)
-def private_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.delenv("WMBENCH_KEY", raising=False)
 
 
 def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

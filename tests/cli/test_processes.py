@@ -9,12 +9,7 @@ from pathlib import Path
 
 import pytest
 
-
-@pytest.fixture(autouse=True)
-def private_surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.delenv("WMBENCH_KEY", raising=False)
+pytestmark = pytest.mark.usefixtures("private_surroundings")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["ls"], ["plugins"], ["run", "--help"], ["rnu"]])

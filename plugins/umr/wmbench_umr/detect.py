@@ -28,7 +28,12 @@ _VIEW, _MESSAGE = "z", "message"
 def z_score(hits: Flags, chances: Floats | float) -> float:
     """Hits above chance in standard deviations, for independent pairs; 0 without a pair."""
     p = np.broadcast_to(chances, hits.shape)
-    return float(hits.sum() - p.sum()) / math.sqrt((p * (1 - p)).sum()) if len(hits) else 0.0
+    return float(hits.sum() - p.sum()) / _spread(p) if len(hits) else 0.0
+
+
+def _spread(chances: Floats) -> float:
+    """Standard deviation of the number of hits."""
+    return math.sqrt((chances * (1 - chances)).sum())
 
 
 def message_votes(hits: Flags, bit_index: AnyArray, targets: Flags, length: int) -> IntArray:
@@ -100,7 +105,7 @@ class UmrDetector:
     @staticmethod
     def _runs(hits: Flags, chances: Floats) -> tuple[Evidence, ...]:
         """Runs of hits and of misses; their weights add up to z. Pair i ends in token i + 1."""
-        weights = (hits - chances) / math.sqrt(max(1e-9, (chances * (1 - chances)).sum()))
+        weights = (hits - chances) / _spread(chances)
         borders = [0, *(np.flatnonzero(np.diff(hits)) + 1).tolist(), len(hits)]
         return tuple(
             Evidence(a + 1, b + 1, float(weights[a:b].sum()), "hits" if hits[a] else "misses")
