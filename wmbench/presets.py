@@ -8,8 +8,8 @@ from wmbench.settings import Settings
 
 DEFAULT_PRESET: Final = "quick"
 _COMPARED: Final = ["none", "denmark", "dlm_kgw", "dgmark", "patternmark", "umr"]
-# Settings of comparable price on `mini`, 0.55 to 0.80 nats of log-perplexity (docs/results-lab.md), a little above those
-# that were searched for 0.55 (docs/baselines.md).
+# Settings of comparable price on `mini`, 0.55 to 0.80 nats of log-perplexity (docs/results-lab.md), a little above
+# those that were searched for 0.55 (docs/baselines.md).
 _OF_EQUAL_QUALITY: Final[Settings] = {
     "dlm_kgw": {"delta": 4.0},
     "dgmark": {"candidate_top_k": 4, "statistic": "global"},
