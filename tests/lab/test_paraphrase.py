@@ -109,6 +109,20 @@ def test_slightly_wrong_sentences_are_still_recognised(documents: list[Document]
     assert len(result.meaning_before.statements) >= 0.7 * len(documents[3].meaning.statements)
 
 
+def test_content_phrases_are_known_and_said_again_in_sentences_that_are_not() -> None:
+    topic = "clean-an-oven"
+    document = " ".join(sample(topic, seed).text for seed in range(2))
+    broken = "Zebras yodel beside an old toothbrush and a plastic scraper."
+    alone = coverage(broken)
+    assert alone.phrases == pytest.approx(6 / 10)  # the two tools; the rest is no lab language
+    other = paraphrase(f"{document} {broken}", "rewrite", 1).text.rsplit(". ", 1)[1]
+    assert other == "Zebras yodel beside a used toothbrush and a flat scraper made of plastic."
+    # Outside of its topic a phrase is known, too, but nobody knows what it stands for.
+    assert paraphrase(broken, "rewrite", 1).text == broken
+    held_out_words_only = paraphrase(f"{document} {broken}", "rewrite", 1, held_out="only").text
+    assert held_out_words_only.endswith(broken)
+
+
 def test_foreign_text_stays_as_it_is() -> None:
     text = "Quantum chromodynamics confines quarks. Zebras yodel, gnus tango!"
     result = paraphrase(text, "rewrite", 1)

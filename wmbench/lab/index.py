@@ -79,6 +79,14 @@ class Index:
         for group in lab.classes.values():
             for member in group.members:
                 insert(self.phrases, tokenise(member), group.id)
+        self.wordings: Trie = {}
+        """Content phrases of two words or more; each ends in its topics, with all wordings of its value there."""
+        for topic in lab.topics.values():
+            values = (value for one in topic.propositions for values in one.values.values() for value in values)
+            for wordings in dict.fromkeys(values):
+                for words in map(tokenise, wordings):
+                    if len(words) > 1:
+                        insert(self.wordings, words, (topic.id, wordings))
 
     def candidates(self, tokens: list[str]) -> Iterator[Pattern]:
         """Patterns all of whose literal words occur in the sentence."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import statistics
 import time
 from collections.abc import Iterator
@@ -108,6 +109,8 @@ class ModelMeasures:
         known = [coverage(text) for text in texts]
         phrases = statistics.mean(one.fragments for one in known)
         yield at_least(here, "words in phrases the lab language knows", phrases, 0.9, "%", n)
+        jumbled = statistics.mean(coverage(_jumbled(text)).fragments for text in texts)
+        yield Figure(here, "the same for their words in random order", jumbled, "%", note=n)
         yield Figure(here, "words in recognised sentences", statistics.mean(c.sentences for c in known), "%", note=n)
         trail = "the untempered law, along decoding at temperature "
         yield between(here, "entropy per token", self.entropy, 0.7, 2.5, "bits", trail + "0.5; " + n)
@@ -235,3 +238,9 @@ class ModelMeasures:
         yield Figure(here, "log-perplexity of clean outputs of mini", float(np.mean(clean)), "nats", note=n)
         wrong = float(np.mean(judge.log_perplexity(prompts[1:] + prompts[:1], fresh)))
         yield Figure(here, "log-perplexity of lab documents under a wrong prompt", wrong, "nats", note=n)
+
+
+def _jumbled(text: str) -> str:
+    """The words of a text in random order: what a measure of phrases must not take for language."""
+    words = text.split()
+    return " ".join(random.Random(0).sample(words, len(words)))

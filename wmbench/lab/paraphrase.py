@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from wmbench.lab.index import Index, index
-from wmbench.lab.language import Meaning, seeded
+from wmbench.lab.language import Meaning, Topic, seeded
 from wmbench.lab.parse import Coverage, ParsedSentence, coverage_of, meaning_of, parse
 from wmbench.lab.realise import sentence as finish
 from wmbench.lab.realise import suits
@@ -80,10 +80,8 @@ def paraphrase(
     rng = seeded("paraphrase", mode, held_out, seed, text)
     parsed = parse(text, near=True, known=lab)
     before = meaning_of(parsed)
-    files = {"common"}
-    if before.topic:
-        files.add(lab.lab.topics[before.topic].classes)
-    units = [make_unit(sentence, mode, rng, held_out, files, lab) for sentence in parsed]
+    topic = lab.lab.topics.get(before.topic)
+    units = [make_unit(sentence, mode, rng, held_out, topic, lab) for sentence in parsed]
     target = round(len(text.split()) * rng.uniform(*(aim or AIMS[mode])))
     for unit in units:
         unit.opener = new_opener(unit, mode, rng, lab)
@@ -98,12 +96,12 @@ def paraphrase(
 
 
 def make_unit(
-    sentence: ParsedSentence, mode: Mode, rng: random.Random, held_out: HeldOut, files: set[str], lab: Index
+    sentence: ParsedSentence, mode: Mode, rng: random.Random, held_out: HeldOut, topic: Topic | None, lab: Index
 ) -> Unit:
     """A sentence with all its choices and the one the mode likes best."""
     if sentence.reading is None:
         size: Size = {"compress": "short", "expand": "long"}.get(mode, "any")  # type: ignore[assignment]
-        only = replace_phrases(sentence, rng, held_out, size, files, lab)
+        only = replace_phrases(sentence, rng, held_out, size, topic, lab)
         return Unit(sentence, [only], only)
     choices = options(sentence, rng, held_out, SIZES[mode])
     old = sentence.reading.frame

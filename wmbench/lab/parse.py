@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wmbench.lab.align import Alignment, align
-from wmbench.lab.index import END, Gap, Index, Pattern, index, tokenise
+from wmbench.lab.index import END, Gap, Index, Pattern, Trie, index, tokenise
 from wmbench.lab.language import Frame, Meaning, Proposition, Statement
 
 SENTENCE_ENDS = (".", "?", "!")
@@ -234,24 +234,24 @@ def coverage_of(parsed: list[ParsedSentence], lab: Index) -> Coverage:
 
 
 def phrase_cover(tokens: list[str], lab: Index) -> list[bool]:
-    """Which tokens lie inside a class member or an opener, by longest match."""
+    """Which tokens lie inside a class member, a content phrase or an opener, by longest match."""
     covered = [False] * len(tokens)
     place = next((start for start, _, _ in openers_of(tokens, lab)), 0)
     covered[:place] = [True] * place
     while place < len(tokens):
-        end = longest_phrase(tokens, place, lab)[0]
+        end = max(longest_phrase(tokens, place, phrases)[0] for phrases in (lab.phrases, lab.wordings))
         covered[place:end] = [True] * (end - place)
         place = max(end, place + 1)
     return covered
 
 
-def longest_phrase(tokens: list[str], start: int, lab: Index) -> tuple[int, list[str]]:
-    """Where the longest known phrase from ``start`` ends, and the classes it belongs to."""
-    node, end, groups = lab.phrases, start, []
+def longest_phrase(tokens: list[str], start: int, phrases: Trie) -> tuple[int, list[Any]]:
+    """Where the longest known phrase from ``start`` ends, and what the trie keeps of it."""
+    node, end, kept = phrases, start, []
     for place in range(start, len(tokens)):
         if tokens[place] not in node:
             break
         node = node[tokens[place]]
         if END in node:
-            end, groups = place + 1, node[END]
-    return end, groups
+            end, kept = place + 1, node[END]
+    return end, kept

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Literal
 
 from wmbench.lab.index import Index, tokenise
-from wmbench.lab.language import EquivalenceClass, Frame
+from wmbench.lab.language import EquivalenceClass, Frame, Topic
 from wmbench.lab.parse import ParsedSentence, Reading, longest_phrase, openers_of
 from wmbench.lab.realise import Chooser, fill, mend
 
@@ -110,23 +110,18 @@ def survival(before: list[tuple[str, str]], after: str) -> float:
 
 
 def replace_phrases(
-    sentence: ParsedSentence, rng: random.Random, held_out: HeldOut, size: Size, files: set[str], lab: Index
+    sentence: ParsedSentence, rng: random.Random, held_out: HeldOut, size: Size, topic: Topic | None, lab: Index
 ) -> Option:
     """A sentence that was not recognised, with its known phrases replaced; all other words stay."""
     cased = cased_tokens(sentence.text)
     plain = ["a" if word.lower() == "an" else word.lower() for word in cased]
     start = next((end for end, _, _ in openers_of(plain, lab)), 0) if sentence.opener else 0
     chooser = AttackChooser(rng, held_out, size, sentence)
-    words = []
+    words: list[str] = []
     place = start
     while place < len(plain):
-        end, names = longest_phrase(plain, place, lab)
-        member = other_member(" ".join(plain[place:end]), names, files, chooser, lab) if end > place else ""
-        if member:
-            words.append(member)
-        else:
-            end = max(end, place + 1)
-            words.extend(cased[place:end])
+        end, other = other_words(plain, place, topic, chooser, lab)
+        words.extend([other] if other else cased[place:end])
         place = end
     raw = mend(join(words))[0]
     if start == 0 or not words:
@@ -134,8 +129,36 @@ def replace_phrases(
     return Option(raw, len(raw.split()), None, survival(pairs(sentence.text), raw))
 
 
-def other_member(phrase: str, names: list[str], files: set[str], chooser: AttackChooser, lab: Index) -> str:
+def other_words(
+    tokens: list[str], start: int, topic: Topic | None, chooser: AttackChooser, lab: Index
+) -> tuple[int, str]:
+    """Where the longest phrase from ``start`` that can be replaced ends, and what to say instead; nothing when none
+    can."""
+    ends: list[tuple[int, str]] = []
+    end, found = longest_phrase(tokens, start, lab.wordings)
+    if end > start:
+        ends.append((end, other_wording(" ".join(tokens[start:end]), found, topic, chooser)))
+    end, names = longest_phrase(tokens, start, lab.phrases)
+    if end > start:
+        ends.append((end, other_member(" ".join(tokens[start:end]), names, topic, chooser, lab)))
+    replaceable = [one for one in ends if one[1]]
+    return max(replaceable or ends or [(start + 1, "")], key=lambda one: one[0])
+
+
+def other_wording(
+    phrase: str, found: list[tuple[str, tuple[str, ...]]], topic: Topic | None, chooser: AttackChooser
+) -> str:
+    """Another wording for a content phrase: one that says the same wherever the topic uses the phrase."""
+    pools = [wordings for owner, wordings in found if topic and owner == topic.id]
+    if not pools or chooser.held_out == "only":
+        return ""
+    shared = [one for one in pools[0] if all(one in pool for pool in pools) and " ".join(tokenise(one)) != phrase]
+    return chooser.pick(shared) if shared else ""
+
+
+def other_member(phrase: str, names: list[str], topic: Topic | None, chooser: AttackChooser, lab: Index) -> str:
     """Another member for a phrase: one that is right in every class the phrase could have come from."""
+    files = {"common", topic.classes} if topic else {"common"}
     groups = [lab.lab.classes[name] for name in names if name.split("/", 1)[0] in files]
     groups = [group for group in groups if chooser.held_out != "only" or group.held_out]
     if not groups:
