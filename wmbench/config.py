@@ -98,7 +98,7 @@ class RunConfig(BaseModel):
     normalise: bool = Field(
         False, description="Undo look-alike letters, invisible characters and odd spaces before detection."
     )
-    calibration_texts: int = Field(2700, ge=1, description="Null texts that p-values are ranked among.")
+    calibration_texts: int = Field(5300, ge=1, description="Null texts that p-values are ranked among.")
     heldout_texts: int = Field(1000, ge=1, description="Other null texts, on which false positives are measured.")
     attacked_nulls: int = Field(
         0, ge=0, description="Held-out null texts that are attacked too, for false positives under attack; 0: none."

@@ -93,7 +93,7 @@ _NULLS = [
     click.option(
         "--nulls", metavar="NAME", multiple=True, help="Null texts; may be repeated; the first set calibrates."
     ),
-    click.option("--calibration-texts", type=int, help="Null texts that p-values are ranked among (default: 2700)."),
+    click.option("--calibration-texts", type=int, help="Null texts that p-values are ranked among (default: 5300)."),
     click.option("--heldout-texts", type=int, help="Null texts that false positives are measured on (default: 1000)."),
     click.option("--alpha", type=float, help="Level at which a text counts as detected (default: 0.01)."),
     normalise_option,
