@@ -169,14 +169,13 @@ def _extrapolated(run: Run, cost: _AnswerCost) -> Estimate:
     return Estimate(samples, steps, cost.forwards * samples, cost.seconds * samples / 60, cost.basis)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Progress:
-    """As far as whole steps have come; a step that was cut off is not in it."""
+    """What whole steps have come to; a step that was cut off is not in it."""
 
-    steps: int = 0
-    answers: float = 0.0
-    forwards: int = 0
-    seconds: float = 0.0
+    answers: float
+    forwards: int
+    seconds: float
 
 
 def _answer_cost(run: Run, seconds: float) -> _AnswerCost:
@@ -190,28 +189,42 @@ def _answer_cost(run: Run, seconds: float) -> _AnswerCost:
     hooks.require("decode_step", "generate")
     engine = make_engine(cast("Backbone", Deadline(run.backbone, seconds)), decoding)
     batch = run.samples[: plan.config.batch_size]
-    done, begun = _Progress(), time.perf_counter()
+    done: list[_Progress] = []
+    begun, steps = time.perf_counter(), 0
 
     def note(answers: float) -> None:
-        done.answers, done.forwards, done.seconds = answers, engine.counters.forward_rows, time.perf_counter() - begun
+        done.append(_Progress(answers, engine.counters.forward_rows, time.perf_counter() - begun))
 
     def measured(step: Step) -> Commit:
-        if done.steps:  # a step is over when the next one begins: its tokens are on the canvas then
-            note(_answered(step.rows, done.steps, decoding))
-        if done.steps == _STEPS:
+        nonlocal steps
+        if steps:  # a step is over when the next one begins: its tokens are on the canvas then
+            note(_answered(step.rows, steps, decoding))
+        if steps == _STEPS:
             raise TimeIsUp
-        done.steps += 1
+        steps += 1
         return hooks.decode_step(step)
 
     with suppress(TimeIsUp):
         list(decode(batch, engine, decoding, measured, hooks.begin, seed=plan.config.seed, batch_size=len(batch)))
         note(len(batch))  # a batch that needs fewer steps than are measured
-    if done.answers:
-        return _AnswerCost(done.forwards / done.answers, done.seconds / done.answers, "timed")
+    if done:
+        forwards, seconds = _whole_batch(done[0], done[-1], len(batch))
+        return _AnswerCost(forwards / len(batch), seconds / len(batch), "timed")
     per_position = (time.perf_counter() - begun) / engine.counters.forward_tokens
     counted = count_cost(plan, run.backbone.attention, run.backbone.logit_shift)
     tokens = decoding.max_new_tokens
     return _AnswerCost(counted.forwards * tokens, counted.positions * tokens * per_position, "counted")
+
+
+def _whole_batch(first: _Progress, last: _Progress, answers: int) -> tuple[float, float]:
+    """Forwards and seconds of all answers. The first step reads the prompts and warms up: it happens only once."""
+    if last.answers == first.answers:
+        return first.forwards / first.answers * answers, first.seconds / first.answers * answers
+    left = (answers - first.answers) / (last.answers - first.answers)
+    return (
+        first.forwards + left * (last.forwards - first.forwards),
+        first.seconds + left * (last.seconds - first.seconds),
+    )
 
 
 def _answered(rows: Sequence[Row], steps: int, decoding: Decoding) -> float:
