@@ -9,7 +9,7 @@ import pytest
 from tests.pipeline.helpers import prepared
 from wmbench.bench import attack_estimate, estimate
 from wmbench.bench.attack_estimate import attack_estimates
-from wmbench.bench.estimate import attack_sentence, duration, estimates, total_minutes
+from wmbench.bench.estimate import _Progress, _whole_batch, attack_sentence, duration, estimates, total_minutes
 
 
 def test_a_short_step_is_timed_and_runs_of_one_kind_only_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,3 +104,10 @@ def test_attacked_texts_are_not_attacked_again(tmp_path: Path) -> None:
 def test_durations_are_said_in_their_unit() -> None:
     said = [duration(minutes) for minutes in (0.05, 1.1, 7.4, 150)]
     assert said == ["3 seconds", "a minute", "7 minutes", "2.5 hours"]
+
+
+def test_the_first_step_is_not_multiplied() -> None:
+    # Two answers of ten steps: the first step takes 100 s, every further one 2 s.
+    first, fourth = _Progress(0.2, 10, 100.0), _Progress(0.8, 16, 106.0)
+    assert _whole_batch(first, fourth, 2) == pytest.approx((28.0, 118.0))
+    assert _whole_batch(first, first, 2) == pytest.approx((100.0, 1000.0))  # nothing else is known

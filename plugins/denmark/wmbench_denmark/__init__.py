@@ -23,7 +23,7 @@ from wmbench.types import SchemeInfo
 _LAB_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     # The lab decodes in blocks of five and little in its sentences is open: many varied candidates, of which the weight
     # takes the unlikely ones only where they buy score. Chosen on 30 answers of `tuning` (docs/denmark.md).
-    "mini": {"candidates": 64, "candidate_temperature": 1.0, "likelihood_weight": 0.01},
+    "mini": {"candidates": 64, "candidate_temperature": 1.0, "likelihood_weight": 0.009},
     # Full attention pays for every candidate with a whole canvas.
     "mini-full": {"unit_size": 18, "scan_sizes": "9..27", "candidates": 32, "candidate_temperature": 0.5},
 }
