@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -136,9 +135,8 @@ def test_compiled_trunk_gives_the_same_logits(checkpoints: dict[str, Path], monk
 
 
 _FRESH = """
-import sys, hashlib, torch
+import sys, hashlib
 from pathlib import Path
-torch.set_num_threads(1)
 from tests.backbones.families import load, logits_of, rows_of
 from wmbench.runtime.engine import Engine
 for kind, directory in zip(sys.argv[1::2], sys.argv[2::2]):
@@ -148,16 +146,6 @@ for kind, directory in zip(sys.argv[1::2], sys.argv[2::2]):
 """
 
 
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    """How many threads really work on a product may depend on what else the machine does."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.mark.usefixtures("one_thread")
 def test_a_fresh_process_computes_the_same(checkpoints: dict[str, Path]) -> None:
     arguments = [part for kind in KINDS for part in (kind, str(checkpoints[kind]))]
     root = str(Path(__file__).parents[2])

@@ -19,7 +19,7 @@ from wmbench.bench.jsonl import JsonlFile
 from wmbench.cli import main
 
 HERE = Path(__file__).parent
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parents[1])}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE.parents[1])}
 CLI = [sys.executable, "-m", "wmbench.cli"]
 RUN = ["run", "--scheme", "none", "--backbone", "tiny", "--dataset", "toy", "--attack", "identity"]
 SMALL = [*RUN, "--samples", "16", "-D", "max_new_tokens=24", "--batch-size", "2"]

@@ -19,8 +19,6 @@ from wmbench.lab.sample import sample
 from wmbench.lab.training import judge as judge_training
 from wmbench.lab.training.corpus import Example
 
-torch.set_num_threads(1)
-
 
 def call(*arguments: str | Path) -> Result:
     return CliRunner().invoke(lab, [str(argument) for argument in arguments])
