@@ -8,16 +8,16 @@ from wmbench.settings import Settings
 
 DEFAULT_PRESET: Final = "quick"
 _COMPARED: Final = ["none", "denmark", "dlm_kgw", "dgmark", "patternmark", "umr"]
-# Settings of comparable price on `mini`, 0.55 to 0.80 nats of log-perplexity (docs/results-lab.md), a little above
-# those that were searched for 0.55 (docs/baselines.md).
-_OF_EQUAL_QUALITY: Final[Settings] = {
-    "dlm_kgw": {"delta": 4.0},
-    "dgmark": {"candidate_top_k": 4, "statistic": "global"},
-    "patternmark": {"delta": 2.6},
-    "umr": {"delta": 6.5},
+# Strengths at which `mini`'s answers to the prompts of `tuning` are found (97% at 1% FPR), and what they cost there in
+# nats of log-perplexity; DenMark finds all of them for 0.3 (docs/baselines.md).
+_FOUND: Final[Settings] = {
+    "dlm_kgw": {"delta": 4.5},  # 0.9
+    "dgmark": {"candidate_top_k": 6, "statistic": "global"},  # 0.8
+    "patternmark": {"delta": 3.6},  # 1.3
+    "umr": {"delta": 10.0},  # 0.9
 }
 _LAB: Final[Settings] = {
-    "schemes": [{"name": name, "params": _OF_EQUAL_QUALITY.get(name, {})} for name in _COMPARED],
+    "schemes": [{"name": name, "params": _FOUND.get(name, {})} for name in _COMPARED],
     "datasets": ["finance", "howto", "explain"],
     "attacks": ["local"],
     "lengths": [50, 100, 150, 200, 300],
