@@ -54,6 +54,12 @@ def test_bits_do_not_depend_on_how_many_are_drawn() -> None:
     assert official_bits(2, 2).tolist() == drawn[1:].tolist()  # row 0 is not used
 
 
+def test_bit_0_keeps_the_lower_median_itself_where_nothing_lies_below() -> None:
+    cosines = np.array([[0.2], [0.1]])
+    assert survivors(cosines, np.array([0], dtype=np.uint8), "lower")[0].tolist() == [1]
+    assert survivors(cosines, np.array([0], dtype=np.uint8), "harrell_davis")[0].tolist() == [1]
+
+
 def test_a_channel_that_nobody_passes_is_left_out() -> None:
     cosines = np.array([[0.2, 0.1], [0.3, -0.1]])
     assert survivors(cosines, np.array([0, 1], dtype=np.uint8), "prior")[0].tolist() == [0]

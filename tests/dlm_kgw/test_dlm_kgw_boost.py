@@ -75,6 +75,23 @@ def test_boost_is_the_published_gradient(settings: dict[str, Any], booster: Any,
 
 
 @pytest.mark.parametrize("booster", [SingleContext, SeveralContexts])
+def test_a_bound_on_the_divergence_is_met_as_closely(booster: Any) -> None:
+    """The search for the strength magnifies what the laws of the cells are off by."""
+    size, config = 64, DlmKgwConfig(prf="official", delta=0.5, enforce_kl=True)
+    green, worst = green_matrix(config, size, None), 0.0
+    for seed in range(12):
+        generator = np.random.default_rng(seed)
+        ids, is_masked = generator.integers(0, size, 24), generator.random(24) < 0.5
+        logits = torch.from_numpy(0.9 * generator.standard_normal((24, size))).float()
+        expected = Published(config, size, green).boost(torch.from_numpy(ids), torch.from_numpy(is_masked), logits, 1.0)
+        columns = np.flatnonzero(is_masked)
+        cells = Neighbourhood.of_canvas(ids, is_masked, columns)
+        found = booster(config, size, green).boosted(cells, logits[columns], 1.0) - logits[columns]
+        worst = max(worst, float((found - expected[columns]).abs().max()))
+    assert worst < 1e-6
+
+
+@pytest.mark.parametrize("booster", [SingleContext, SeveralContexts])
 def test_unknown_ids_are_uniform_contexts(booster: Any) -> None:
     """With all tokens in the top k the published rule leaves nothing arbitrary: the mean colour over all contexts."""
     size, config = 11, DlmKgwConfig(prf="official", topk=11, delta=2.0)

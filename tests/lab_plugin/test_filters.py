@@ -60,6 +60,11 @@ def test_repetition_and_normalisation(case: dict[str, Any]) -> None:
     assert repetition(case["normalized"], 3) == case["rep3"]
 
 
+def test_repetition_of_any_length_needs_more_words_than_that() -> None:
+    assert repetition("a a a a", 3) == 0.5
+    assert repetition("a b c d e", 6) == repetition("a a a", 3) == repetition("", 1) == 0
+
+
 def test_the_reference_keeps_and_removes_the_same() -> None:
     texts, golden = rows(), GOLDEN["filter"]
     assert list(texts) == [row["id"] for row in golden["rows"]]

@@ -30,6 +30,21 @@ def test_context_seeds() -> None:
         assert bitmap.target(np.array([row["prev"]]))[0] == row["target_bit"]
 
 
+class DMarkBitmap(OfficialBitmap):
+    """DMark seeds a row in its own way and draws it as UMR is taken to."""
+
+    def seed(self, previous: int) -> int:
+        return previous * self._official_key
+
+
+def test_rows_are_drawn_as_dmark_draws_them() -> None:
+    golden = json.loads((FOLDER / "dmark_cpu_rng.json").read_text(encoding="utf-8"))
+    table = np.array([[bit == "1" for bit in row] for row in golden["bitmap_rows"]])
+    previous, current = np.indices(table.shape)
+    bitmap = DMarkBitmap(golden["key"], golden["vocab"], golden["ratio"], "1")
+    assert (bitmap.base(previous, current) == table).all()
+
+
 @pytest.mark.parametrize("case", SCORING["cases"], ids=lambda case: f"n={case['total']}")
 def test_scoring(case: Mapping[str, Any]) -> None:
     table = np.array(SCORING["bitmap"], dtype=bool)

@@ -47,9 +47,9 @@ def normalised(text: str) -> str:
 
 
 def repetition(text: str, n: int = 4) -> float:
-    """Share of the word n-grams that repeat an earlier one; case-sensitive, 0 for fewer than five words."""
+    """Share of the word n-grams that repeat an earlier one; case-sensitive, 0 for n words or fewer."""
     words = text.split()
-    if len(words) < 5:
+    if len(words) <= n:
         return 0.0
     grams = Counter(tuple(words[i : i + n]) for i in range(len(words) - n + 1))
     return sum(times - 1 for times in grams.values()) / grams.total()

@@ -42,12 +42,12 @@ class TopTokens:
     """[n, k + 1] their probabilities; the last column is the sum of all other tokens."""
 
     @classmethod
-    def of(cls, logits: Tensor, k: int, temperature: float) -> TopTokens:
-        """Of softmax(logits / T), logits [n, V]."""
+    def of(cls, logits: Tensor, k: int, temperature: float, dtype: torch.dtype) -> TopTokens:
+        """Of softmax(logits / T), logits [n, V], taken in this precision."""
         ids = top_k(logits, k)
         rows = max(1, _VALUES_AT_ONCE // logits.shape[1]) if logits.device.type == "cpu" else max(1, len(logits))
         parts = zip(torch.split(logits, rows), torch.split(ids, rows), strict=True)
-        top = torch.cat([(part / temperature).softmax(-1).gather(1, at) for part, at in parts])
+        top = torch.cat([(part.to(dtype) / temperature).softmax(-1).gather(1, at) for part, at in parts])
         law = top.cpu().numpy().astype(np.float64)
         others = np.maximum(1.0 - law.sum(-1, keepdims=True), 0.0)
         return cls(ids.cpu().numpy(), np.concatenate([law, others], axis=1))
@@ -79,7 +79,9 @@ class SingleContext(Booster):
 
     def boosted(self, cells: Neighbourhood, logits: Tensor, temperature: float) -> Tensor:
         opened = cells.open_among_masked
-        top = TopTokens.of(logits[:, : self.size], self.config.topk, temperature)
+        # The search for a strength under a bound on the divergence magnifies small errors.
+        dtype = torch.float64 if self.config.enforce_kl else logits.dtype
+        top = TopTokens.of(logits[:, : self.size], self.config.topk, temperature, dtype)
         law = top.law
         for _ in range(self.config.n_iter - 1):
             boost = boosts(self.alpha(cells, cells.masked, top.ids, law), top.law, self.config, temperature)

@@ -40,10 +40,12 @@ def _keyed_partition(key: SecretKey, size: int, colours: int) -> Colours:
 
 
 def _partition(permutation: IntArray, colours: int) -> Colours:
-    """The permutation cut into slices of size V // colours; the last takes the remainder."""
+    """The permutation cut into slices of size V // colours; the last takes the remainder, of fewer tokens than colours
+    all."""
     size = len(permutation)
     colour_of = np.empty(size, dtype=np.int8)
-    colour_of[permutation] = np.minimum(np.arange(size) // max(1, size // colours), colours - 1)
+    share = size // colours
+    colour_of[permutation] = np.minimum(np.arange(size) // share, colours - 1) if share else colours - 1
     colour_of.flags.writeable = False
     return colour_of
 

@@ -28,7 +28,8 @@ def median_of(values: Floats, kind: Median) -> float:
 def survivors(cosines: Floats, bits: Bits, kind: Median) -> tuple[npt.NDArray[np.int64], list[float]]:
     """Indices of the completions [n, b] that pass channel after channel, and the median of each channel.
 
-    Bit 1 keeps those at or above the median, bit 0 those below. A channel that nothing would pass is left out.
+    Bit 1 keeps those at or above the median, bit 0 those below or, as published, the median itself where nothing lies
+    below it. A channel that nothing would pass is left out.
     """
     alive = np.arange(len(cosines))
     medians = []
@@ -36,6 +37,8 @@ def survivors(cosines: Floats, bits: Bits, kind: Median) -> tuple[npt.NDArray[np
         values = cosines[alive, channel]
         medians.append(median_of(values, kind))
         passed = values >= medians[-1] if bit else values < medians[-1]
+        if not bit and not passed.any():
+            passed = values <= medians[-1]
         alive = alive[passed] if passed.any() else alive
     return alive, medians
 
