@@ -24,7 +24,7 @@ def engine(request: pytest.FixtureRequest) -> Engine:
     return Engine(TinyBackbone(TinyConfig(attention=request.param, attention_block=10)))
 
 
-def at_first_step(engine: Engine, look: Callable[[Step], Any]) -> Any:
+def at_first_step(engine: Engine, look: Callable[[Step], Any], block_length: int | None = None) -> Any:
     """What `look` returns at the first step of two rows."""
     seen: list[Any] = []
 
@@ -33,7 +33,8 @@ def at_first_step(engine: Engine, look: Callable[[Step], Any]) -> Any:
             seen.append(look(step))
         return step.commit()
 
-    list(decode([Sample("a", "w5 w6"), Sample("b", "w7")], engine, Decoding(max_new_tokens=10), decide))
+    decoding = Decoding(max_new_tokens=10, block_length=block_length)
+    list(decode([Sample("a", "w5 w6"), Sample("b", "w7")], engine, decoding, decide))
     return seen[0]
 
 
