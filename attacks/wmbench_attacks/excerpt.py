@@ -79,7 +79,7 @@ class CopyPaste:
         rng = random_for(seed, item.id, "copy-paste", self.config.share)
         unmarked = _stretch(filler, total - marked, rng)
         sizes = _random_sizes(marked, excerpts, rng)
-        # Both texts keep their order: passages of the marked one are apart from each other, as are their new places.
+        # Both texts keep their order, and passages do not overlap.
         starts = _random_places(total - marked, excerpts, rng)
         places = _random_places(total - marked, excerpts, rng)
         result: list[str] = []

@@ -145,6 +145,7 @@ class Remask:
         }
         if not self.config.ratio:
             return Attacked(item.text, details=details)
-        if not changed:
+        text = backbone.codec.decode(job.refilled)
+        if not changed or text == item.text:  # other tokens may spell the same words
             return unchanged(f"{job.masked} of {len(job.ids)} tokens were masked, and all came back", details)
-        return Attacked(backbone.codec.decode(job.refilled), details=details)
+        return Attacked(text, details=details)

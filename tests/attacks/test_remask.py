@@ -38,6 +38,15 @@ def test_only_masked_tokens_change(length: int, ratio: float, attention: str, se
     assert 0 < differing == result.details["changed"] <= result.details["masked"]
 
 
+def test_the_same_text_in_other_tokens_is_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a tokenizer has `th e` for `t he`: the detector reads the text."""
+    text = toy_texts([20])[0]
+    monkeypatch.setattr(BACKBONES["full"].codec, "decode", lambda ids: text)
+    result = remask(text, ratio=1.0)
+    assert result.details["changed"] > 0
+    assert result.text is None
+
+
 def test_long_texts_are_refilled_in_stretches() -> None:
     text = toy_texts([70])[0]
     result = remask(text, ratio=0.5, window=32)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 from wmbench_block_best_of_k.config import BestOfKConfig
 from wmbench_block_best_of_k.scheme import BlockBestOfK
 from wmbench_pmark.config import PMarkConfig
@@ -28,6 +29,12 @@ SETTINGS: dict[str, Any] = {"unit_size": 5, "candidates": 4, "block_temperature"
 
 def context(backbone: Backbone) -> SchemeContext:
     return SchemeContext(backbone.codec, KEY, load_encoder=lambda name: ToyEncoder())
+
+
+@pytest.mark.parametrize("setting", ["direction_seed", "sign_seed"])
+def test_seeds_are_those_that_torch_takes(setting: str) -> None:
+    with pytest.raises(ValidationError, match=setting):
+        BestOfKConfig(**{setting: 2**64})
 
 
 def best_of(k: int, backbone: Backbone, decoding: Decoding = SHORT) -> list[Generation]:

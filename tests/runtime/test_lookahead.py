@@ -24,7 +24,7 @@ def engine(request: pytest.FixtureRequest) -> Engine:
     return Engine(TinyBackbone(TinyConfig(attention=request.param, attention_block=10)))
 
 
-def at_first_step(engine: Engine, look: Callable[[Step], Any]) -> Any:
+def at_first_step(engine: Engine, look: Callable[[Step], Any], block_length: int | None = None) -> Any:
     """What `look` returns at the first step of two rows."""
     seen: list[Any] = []
 
@@ -33,7 +33,8 @@ def at_first_step(engine: Engine, look: Callable[[Step], Any]) -> Any:
             seen.append(look(step))
         return step.commit()
 
-    list(decode([Sample("a", "w5 w6"), Sample("b", "w7")], engine, Decoding(max_new_tokens=10), decide))
+    decoding = Decoding(max_new_tokens=10, block_length=block_length)
+    list(decode([Sample("a", "w5 w6"), Sample("b", "w7")], engine, decoding, decide))
     return seen[0]
 
 
@@ -60,6 +61,26 @@ def test_equal_candidates_share_a_forward_but_keep_their_own_draws(engine: Engin
     assert forwards == 3
     assert all(np.array_equal(a, b) for a, b in zip(together, alone, strict=True))
     assert not np.array_equal(together[0], together[1])
+
+
+@pytest.mark.parametrize("places", [(1, 9), (9, 1)])
+def test_equal_candidates_may_be_asked_for_different_columns(places: tuple[int, int]) -> None:
+    """One forward reaches the columns of both: here the second place lies in a later attention block."""
+    engine = Engine(TinyBackbone(TinyConfig(attention="block", attention_block=5)))
+
+    def look(step: Step) -> tuple[list[torch.Tensor], list[torch.Tensor], int]:
+        edits = [edit(step, 0, 0, 9)] * 2
+        columns = [step.rows[0].start + np.array([place]) for place in places]
+        ahead, before = step.lookahead(edits), engine.counters.forward_rows
+        together = dict(ahead.logits(columns))
+        forwards = engine.counters.forward_rows - before
+        alone = [dict(step.lookahead([e]).logits([c]))[0] for e, c in zip(edits, columns, strict=True)]
+        return [together[0], together[1]], alone, forwards
+
+    together, alone, forwards = at_first_step(engine, look, block_length=5)
+    assert forwards == 1
+    for one, other in zip(together, alone, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-6)
 
 
 def test_nothing_is_forwarded_until_it_is_asked_for(engine: Engine) -> None:
@@ -106,6 +127,16 @@ def test_logits_come_in_the_order_of_the_cells(engine: Engine) -> None:
 def test_no_cells_no_logits(engine: Engine) -> None:
     nothing = np.empty(0, dtype=np.int64)
     assert at_first_step(engine, lambda step: step.logits(Cells(nothing, nothing))).shape == (0, 67)
+
+
+@pytest.mark.parametrize("column", [-1, 12])
+def test_columns_outside_of_the_canvas_have_no_logits(engine: Engine, column: int) -> None:
+    """Row 0 has two columns of prompt and ten of answer. Column -1 is no synonym for another one."""
+    cells = Cells(np.array([0]), np.array([column]))
+    with pytest.raises(IndexError, match="columns run from 0 to 11"):
+        at_first_step(engine, lambda step: step.logits(cells))
+    with pytest.raises(IndexError, match="columns run from 0 to 11"):
+        at_first_step(engine, lambda step: list(step.lookahead([edit(step, 0, 3, 9)]).logits([cells.columns])))
 
 
 @pytest.mark.parametrize(

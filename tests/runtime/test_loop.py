@@ -263,6 +263,21 @@ def test_forks_may_have_a_schedule_of_their_own(backbone: TinyBackbone) -> None:
     assert all(g.cost.forward_rows == 3 * (1 + 2 * 3) for g in done)
 
 
+def test_forks_of_what_is_filled_already_fill_nothing(backbone: TinyBackbone) -> None:
+    """Whatever their decoding; and no continuations are none of every row."""
+    finer = DECODING.model_copy(update={"block_length": 5})
+
+    def decide(step: Step) -> Commit:
+        rows, until = list(range(len(step.rows))), [int(row.masked[0]) for row in step.rows]
+        for decoding in (None, finer):
+            for fork in step.fork(rows, 2, until, decoding=decoding):
+                assert [len(continuation.columns) for continuation in fork] == [0, 0]
+        assert step.fork(rows, 0, [row.length for row in step.rows]) == [[] for _ in rows]
+        return step.commit()
+
+    assert [g.token_ids for g in generate(backbone, decide)] == [g.token_ids for g in generate(backbone)]
+
+
 def test_numpy_has_one_thread_inside_of_a_step_only(backbone: TinyBackbone) -> None:
     def threads() -> set[int]:
         return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}

@@ -29,6 +29,13 @@ def test_temperature_zero_is_argmax() -> None:
     assert torch.equal(draw_tokens(logits, torch.rand(30), 0.0), logits.argmax(-1))
 
 
+@pytest.mark.parametrize("temperature", [0.0, 0.5])
+def test_no_rows_no_tokens(temperature: float) -> None:
+    logits = torch.empty(0, 50)
+    assert draw_tokens(logits, torch.empty(0), temperature).shape == (0,)
+    assert draw_tokens(logits, torch.empty(0, 3), temperature, top_p=0.9).shape == (0, 3)
+
+
 def test_banned_ids_never_appear_even_at_the_ends_of_the_interval() -> None:
     logits = torch.zeros(1, 9)
     logits[0, [0, 4, 8]] = -torch.inf

@@ -36,6 +36,16 @@ def file_in(folder: Path) -> Path:
     return next(folder.glob("*.embeddings"))
 
 
+@pytest.mark.parametrize("fingerprint", ["owner/name@main", "../out", "x" * 300])
+def test_any_fingerprint_has_a_file_in_the_folder(tmp_path: Path, fingerprint: str) -> None:
+    """Encoders of other packages may call themselves anything."""
+    folder = tmp_path / "cache"
+    for _ in range(2):  # made, then opened
+        EmbeddingCache(folder, fingerprint, DIMENSION)
+    assert len(list(folder.glob("*.embeddings"))) == 1
+    assert list(tmp_path.iterdir()) == [folder]
+
+
 @pytest.mark.parametrize("precision", ["float32", "float16"])
 def test_the_same_vectors_with_an_empty_and_a_full_cache(tmp_path: Path, precision: Precision) -> None:
     inner = CountingEncoder()

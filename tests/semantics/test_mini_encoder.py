@@ -75,6 +75,19 @@ def test_special_ids_are_dropped_and_wordless_units_are_constant(encoder: MiniEn
     assert encoder.encode([]).shape == (0, encoder.dimension)
 
 
+def test_wordless_units_have_a_vector_where_the_tokenizer_cannot_spell_empty(tmp_path: Path) -> None:
+    from tokenizers import Tokenizer, models
+
+    from wmbench.semantics.trainable import MiniModule
+
+    tokenizer = Tokenizer(models.WordLevel({"[UNK]": 0, "bon": 1, "jour": 2}, unk_token="[UNK]"))
+    tokenizer.add_special_tokens(["[UNK]"])
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    vectors = MiniModule(tmp_path / "tokenizer.json", width=16, hidden=24).as_encoder().encode(["", "[empty]", "bon"])
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-6)
+    assert np.array_equal(vectors[0], vectors[1])
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 400), st.sets(st.integers(1, 60), min_size=1, max_size=8))
 def test_units_cover_a_text_once_per_size(length: int, sizes: set[int]) -> None:

@@ -86,8 +86,10 @@ class Engine:
 
     def span(self, row: Row, columns: IntArray) -> tuple[int, int]:
         """First state that is needed to predict these columns, and how far a forward must reach."""
-        first = max(0, int(columns.min()) - self.backbone.logit_shift)
-        return first, self.backbone.attention.end(int(columns.max()), row.start, row.length)
+        first, last = int(columns.min()), int(columns.max())
+        if first < 0 or last >= row.length:
+            raise IndexError(f"columns run from 0 to {row.length - 1}, but {first} to {last} were asked for")
+        return max(0, first - self.backbone.logit_shift), self.backbone.attention.end(last, row.start, row.length)
 
     def cacheable(self, row: Row) -> int:
         """Columns whose keys and values are final."""

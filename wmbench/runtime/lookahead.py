@@ -162,9 +162,11 @@ class Lookahead:
             scope_begin, scope_end = self._spans[self._row_index[i]]
             begin = min(begin, scope_begin, int(self._edits[i].columns.min(initial=begin)))
             end = max(end, scope_end)
-            kept = row.kept.get(content)
+            kept, place = row.kept.get(content), (self._row_index[i], content)
             if kept is None or kept.start > begin or kept.end < end:
-                requests[self._row_index[i], content] = Request(row, self._canvases[i], begin, end)
+                if (same := requests.get(place)) is not None:  # this canvas, asked for other columns
+                    begin, end = min(begin, same.begin), max(end, same.end)
+                requests[place] = Request(row, self._canvases[i], begin, end)
         for ((_, content), request), view in zip(
             requests.items(), self._engine.forward(list(requests.values())), strict=True
         ):

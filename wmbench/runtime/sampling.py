@@ -81,7 +81,7 @@ def draw_tokens(
     """Token ids [n, R] (or [n] for uniforms [n]) at a temperature; temperature 0 is the argmax."""
     single = uniforms.dim() == 1
     columns = uniforms.unsqueeze(-1) if single else uniforms
-    if temperature == 0.0:
+    if temperature == 0.0 or not len(logits):
         tokens = logits.argmax(-1, keepdim=True).expand(-1, columns.shape[-1])
     else:
         rows = max(1, _VALUES_AT_ONCE // logits.shape[-1]) if logits.device.type == "cpu" else max(1, len(logits))

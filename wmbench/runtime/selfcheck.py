@@ -50,7 +50,7 @@ def prefix_error(backbone: Backbone) -> float | None:
     _masked_logits(engine, [row])
     for each in (row, fresh):
         columns = np.arange(each.start, each.start + length + 1)
-        each.fill(columns, np.full(len(columns), _some_text_id(backbone)))
+        each.fill(columns, np.full(len(columns), some_text_id(backbone)))
     _masked_logits(engine, [row])  # the completed block joins the cache
     row.kept.clear()
     return _difference(_masked_logits(engine, [row])[0], _masked_logits(Engine(backbone), [fresh])[0])
@@ -99,6 +99,7 @@ def _difference(one: Tensor, other: Tensor) -> float:
     return float((one[allowed] - other[allowed]).abs().nan_to_num(nan=torch.inf).max())
 
 
-def _some_text_id(backbone: Backbone) -> int:
+def some_text_id(backbone: Backbone) -> int:
+    """An id that stands for text."""
     banned = {*backbone.banned_ids, *backbone.eos_ids}
     return next(i for i in range(backbone.codec.size // 2, backbone.codec.size) if i not in banned)

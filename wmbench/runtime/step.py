@@ -102,7 +102,10 @@ class Step:
     # --- bias --------------------------------------------------------------------------------------------------
 
     def logits(self, cells: Cells | None = None) -> Tensor:
-        """Base logits [n, V] (float32, banned ids at minus infinity) at the open cells, or at the cells asked for."""
+        """Base logits [n, V] (float32, banned ids at minus infinity) at the open cells, or at the cells asked for.
+
+        Those of the open cells are kept for the whole step: add to them, but not in place.
+        """
         if cells is not None:
             return self._logits_at(cells)
         if self._open_logits is None:
@@ -205,10 +208,8 @@ class Step:
         if schedule == self.schedule:
             spans = {r: self._scope_span(r) for r in rows}
         else:
-            spans = {
-                r: self.engine.span(row, row.masked[row.masked < limit])
-                for r, row, limit in zip(rows, parents, until, strict=True)
-            }
+            open_now = {r: p.masked[p.masked < limit] for r, p, limit in zip(rows, parents, until, strict=True)}
+            spans = {r: self.engine.span(self.rows[r], columns) for r, columns in open_now.items() if len(columns)}
         self._base_views(spans)  # all continuations begin with this one forward
         children = [parent.child(first_lane + lane) for parent in parents for lane in range(n)]
         if schedule != self.schedule:
@@ -236,7 +237,7 @@ class Step:
             Continuation(child.canvas, np.setdiff1d(was, child.masked))
             for child, was in zip(children, before, strict=True)
         ]
-        return [continuations[i : i + n] for i in range(0, len(continuations), n)]
+        return [continuations[i * n : (i + 1) * n] for i in range(len(parents))]
 
     # --- inside ------------------------------------------------------------------------------------------------
 

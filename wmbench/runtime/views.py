@@ -29,6 +29,7 @@ class HiddenView:
         """States [n, D] that predict the given columns."""
         index = np.maximum(columns - self.shift, 0) - self.start
         assert index.min() >= 0, "a view must begin before the columns it is asked for"
+        assert index.max() < len(self.states), "a view must reach to the last of them (a GPU would end the process)"
         return self.states[torch.from_numpy(index).to(self.states.device)]
 
     def compact(self) -> HiddenView:

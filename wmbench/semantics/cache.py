@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,13 +33,14 @@ Precision = Literal["float32", "float16"]
 
 
 class EmbeddingCache:
-    """Vectors of one encoder by text. Several processes may use one folder."""
+    """Vectors of one encoder, named by its fingerprint, by text. Several processes may use one folder."""
 
     def __init__(self, folder: Path, encoder: str, dimension: int, precision: Precision = "float32") -> None:
         self.dtype = np.dtype(precision).newbyteorder("<")
         self.dimension = dimension
-        self._header = _header(encoder, dimension, precision)
-        self._path = folder / f"{encoder}-{precision}.embeddings"
+        name = _file_name(encoder)
+        self._header = _header(name, dimension, precision)
+        self._path = folder / f"{name}-{precision}.embeddings"
         self._record = KEY_BYTES + self.dtype.itemsize * dimension + CHECKSUM_BYTES
         self._places: dict[bytes, int] = {}
         self._read_records = 0
@@ -145,6 +147,13 @@ def kept_on_disk(encoder: Encoder) -> Encoder:
 
 def text_key(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES).digest()
+
+
+def _file_name(fingerprint: str) -> str:
+    """The fingerprint; its hash where it is too long for a file's name, or would lead out of the folder."""
+    if re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", fingerprint):
+        return fingerprint
+    return text_key(fingerprint).hex()
 
 
 def _header(encoder: str, dimension: int, precision: Precision) -> bytes:

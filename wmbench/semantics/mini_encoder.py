@@ -163,7 +163,9 @@ class MiniEncoder:
 
     @cached_property
     def _empty(self) -> Matrix:
-        return self.encode([EMPTY_TEXT])[0]
+        """The vector of `[empty]`; that of all tokens together where the tokenizer cannot spell it."""
+        spelled: Ids = self.codec.encode(as_inside_a_text(EMPTY_TEXT))
+        return self.encode_ids([spelled if self._table[spelled].any() else range(self.codec.size)])[0]
 
 
 def as_inside_a_text(text: str) -> str:

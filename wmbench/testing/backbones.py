@@ -21,6 +21,7 @@ from wmbench.runtime.engine import Engine
 from wmbench.runtime.loop import decode, make_engine
 from wmbench.runtime.randomness import SampleRandom
 from wmbench.runtime.row import Row
+from wmbench.runtime.selfcheck import some_text_id
 from wmbench.runtime.settings import Decoding
 from wmbench.testing.toys import toy_samples
 
@@ -117,7 +118,7 @@ class BackboneContract:
             _assert_close(cached, recomputed, self.cache_tolerance)
             lengths.append(row.prefix.length if row.prefix else 0)
             columns = row.masked[:3]
-            row.fill(columns, np.full(len(columns), _word(backbone)))
+            row.fill(columns, np.full(len(columns), some_text_id(backbone)))
         assert lengths[-1] > lengths[0], "the prefix cache never grew"
 
     def test_later_blocks_do_not_change_earlier_logits(self) -> None:
@@ -126,7 +127,7 @@ class BackboneContract:
         border = backbone.attention.end(empty.start, empty.start, empty.length)
         for row in (empty, filled):
             row.give_back(np.arange(row.start, row.length))
-        filled.fill(np.arange(border, filled.length), np.full(filled.length - border, _word(backbone)))
+        filled.fill(np.arange(border, filled.length), np.full(filled.length - border, some_text_id(backbone)))
         early = slice(0, border - empty.start)
         before, after = (self._window_logits(backbone, row, row.length + 8)[early] for row in (empty, filled))
         _assert_close(before, after, self.cache_tolerance)
@@ -158,7 +159,7 @@ class BackboneContract:
             prompt_ids = backbone.codec.encode_prompt(self.prompts[i % len(self.prompts)])
             row = Row(sample, prompt_ids, self.new_tokens, backbone.mask_id, SampleRandom(0, sample.id))
             columns = np.arange(row.start + i % 3, row.length, 3)
-            row.fill(columns, np.full(len(columns), _word(backbone)))
+            row.fill(columns, np.full(len(columns), some_text_id(backbone)))
             rows.append(row)
         return rows
 
@@ -206,12 +207,6 @@ class _Counting:
         real = windows.blocks[: len(windows.lengths)] != _PADDING_BLOCK
         self.positions += int(real.sum())
         return self._backbone.hidden(windows)
-
-
-def _word(backbone: Backbone) -> int:
-    """Some id that stands for text."""
-    banned = {*backbone.banned_ids, *backbone.eos_ids}
-    return next(i for i in range(backbone.codec.size // 2, backbone.codec.size) if i not in banned)
 
 
 def _assert_close(one: Tensor, other: Tensor, tolerance: float) -> None:

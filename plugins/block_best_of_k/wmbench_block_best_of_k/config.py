@@ -11,5 +11,5 @@ class BestOfKConfig(BlockConfig):
     """The defaults are those of the DenMark paper's appendix."""
 
     channels: int = Field(2, ge=1, description="C: keyed directions per unit.")
-    direction_seed: int = Field(42, ge=0, description="Seed of the directions under `prf: official`.")
-    sign_seed: int = Field(0, ge=0, description="Seed of the signs under `prf: official`.")
+    direction_seed: int = Field(42, ge=0, lt=2**64, description="Seed of the directions under `prf: official`.")
+    sign_seed: int = Field(0, ge=0, lt=2**64, description="Seed of the signs under `prf: official`.")

@@ -175,7 +175,7 @@ def attend_packed(
     n, heads, width, d = q.shape
     past_k, past_v = past
     # Heads first, so that weights need not be copied for the products. q is scaled instead of the products, which are
-    # more; that is as exact, for the usual d gives a power of two.
+    # more: exactly where d is a power of four (64), else with one rounding more (128).
     packed = (q * d**-0.5).transpose(0, 1).reshape(heads, n * width, d)
     over_past = (packed @ past_k.transpose(1, 2)).view(heads, n, width, -1)
     over_self = packed.view(heads, n, width, d) @ k.permute(1, 0, 3, 2)
