@@ -12,8 +12,10 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.backbones.families import logits_of
+from wmbench.bench.build import Builder
 from wmbench.cli.app import run_cli
 from wmbench.errors import ConfigError
+from wmbench.host import Host
 from wmbench.runtime.backbone import Backbone
 from wmbench.runtime.backbones.hf.backbone import load_backbone
 from wmbench.runtime.backbones.hf.settings import MaskedLmSettings
@@ -171,6 +173,12 @@ def test_models_check(masked_lms: dict[str, Path], tmp_path: Path, capsys: pytes
     save_file(tensors, directory / "model.safetensors")
     assert run_cli([*arguments, f"masked-lm:{directory}"]) == 4
     assert "LayerNorm.bias holds values that are no numbers" in capsys.readouterr().err
+
+
+def test_attacks_load_one_by_its_directory(masked_lms: dict[str, Path]) -> None:
+    builder = Builder(Host.discover())
+    by_name = builder.backbone_by_name(f"masked-lm:{masked_lms['bert']}")
+    assert by_name.name == builder.backbone_by_name(str(masked_lms["bert"])).name == load(masked_lms["bert"]).name
 
 
 def test_canvases_end_where_positions_end(masked_lms: dict[str, Path]) -> None:

@@ -13,6 +13,7 @@ from wmbench.types import (
     Features,
     NullText,
     SchemeInfo,
+    Verdict,
     Views,
 )
 
@@ -27,6 +28,7 @@ class GreenConfig(BaseModel):
 
 class TunedConfig(GreenConfig):
     view_count: int = 1
+    law: bool = False
 
 
 def green_words(key, size, view=0):
@@ -124,12 +126,29 @@ class Strike:
         ]
 
 
+class Refuse:
+    """Fails on every null text."""
+
+    def __init__(self, config):
+        pass
+
+    @hookimpl
+    def attack(self, texts, context):
+        return [Attacked(None, "no") if t.id.startswith("salad-") else Attacked(t.text + " w9") for t in texts]
+
+
 class Tuned(OwnFeatures):
     """Says which settings concern the texts, and which the detector."""
 
     @property
     def views(self):
         return self.config.view_count
+
+    @hookimpl
+    def detect(self, views, calibration, context):
+        if not self.config.law:
+            return None
+        return [Verdict(0.5, float(row[0]), False, context.alpha, "view 0", "law") for row in views.scores]
 
 
 def salad(argument, limit):
@@ -159,7 +178,7 @@ def register_schemes():
             f"{ME}:TunedConfig",
             alg_id="test.tuned.1",
             decoding_only=frozenset({"delta"}),
-            detection_only=frozenset({"view_count"}),
+            detection_only=frozenset({"view_count", "law"}),
             sweeps={"strength": {"delta": [0.0, 4.0]}},
         ),
     ]
@@ -169,6 +188,7 @@ def register_schemes():
 def register_attacks():
     return [
         AttackInfo("moody", "raises on one text", f"{ME}:Moody"),
+        AttackInfo("refuse", "fails on all null texts", f"{ME}:Refuse"),
         AttackInfo("strike", "fails on null texts", f"{ME}:Strike"),
     ]
 

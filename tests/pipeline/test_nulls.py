@@ -15,6 +15,7 @@ from wmbench.bench.jsonl import JsonlFile, Record
 from wmbench.bench.null_files import file_nulls
 from wmbench.bench.nulls import NullLibrary, NullSpec
 from wmbench.bench.packed import kept_packed, packed_files, read_packed, write_packed
+from wmbench.bench.published import c4_nulls
 from wmbench.bench.split import CALIBRATION_SHARE, side_of
 from wmbench.errors import ConfigError
 from wmbench.types import Features, NullText
@@ -95,9 +96,27 @@ def test_null_texts_of_a_file_change_with_the_file(tmp_path: Path) -> None:
     file.write_bytes(gzip.compress(b'{"text": 1}\n'))
     with pytest.raises(ConfigError, match="no text"):
         list(file_nulls(str(file)))
-    file.write_bytes(gzip.compress(lines(0))[:-20])
-    with pytest.raises(ConfigError, match="cannot be read"):
-        list(file_nulls(str(file)))
+    whole = gzip.compress(lines(0))
+    for damaged in (whole[:-20], whole[:10] + b"\xff" * 50):
+        file.write_bytes(damaged)
+        for read in (file_nulls, c4_nulls):
+            with pytest.raises(ConfigError, match="cannot be read"):
+                list(read(str(file), None))
+
+
+def test_fields_of_a_null_file_that_are_null_are_not_there(tmp_path: Path) -> None:
+    file = tmp_path / "nulls.jsonl"
+    file.write_text('{"text": "a", "id": null, "document": null, "doc": 7}\n{"text": "b", "domain": null}\n')
+    found = [(null.id, null.document, null.domain) for null in file_nulls(str(file))]
+    assert found == [("line-1", "7", ""), ("line-2", "line-2", "")]
+
+
+def test_null_texts_of_one_id_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "nulls.jsonl"
+    texts = [" ".join(f"w{3 + (i * i + j) % 58}" for j in range(30)) + f" w{3 + i % 57}" for i in range(58 * 8)]
+    file.write_text("".join(json.dumps({"text": t, "id": f"d{i // 4}"}) + "\n" for i, t in enumerate(texts)))
+    with pytest.raises(ConfigError, match="two texts with the id 'd"):
+        drawn(tmp_path, f"texts:{file}")
 
 
 @pytest.mark.parametrize("width", [None, 3])

@@ -61,6 +61,10 @@ def test_bad_points_are_refused_before_anything_runs(tmp_path: Path) -> None:
             swept(tmp_path, axes)
     with pytest.raises(ConfigError, match="one scheme"):
         swept(tmp_path, {"delta": [1.0]}, schemes=["tuned", "green"])
+    with pytest.raises(ConfigError, match="one scheme"):
+        swept(tmp_path, {"decoding.temperature": [0.5]}, schemes=["all"])
+    with pytest.raises(ConfigError, match="one backbone"):
+        swept(tmp_path, {"delta": [1.0]}, backbone=None, backbones=["tiny", "tiny-block"])
     with pytest.raises(UnknownNameError, match="did you mean 'strength'"):
         named_grids(host().schemes["tuned"].info, ["strenght"])
     assert not list(tmp_path.iterdir())

@@ -126,7 +126,9 @@ def test_view_serves_this_machine_only(real_runs: Path) -> None:
         assert json.loads(get("/report.json")[1])["runs"]
         assert get("/report.csv")[0] == get("/report.tex")[0] == 200
         assert get("/../run.json")[0] == get("/report")[0] == 404
-        assert get("/", "evil.example:80")[0] == 421  # a name that leads here is not this machine
+        assert get("/", "127.0.0.1")[0] == 200  # port 80 goes without saying
+        # A name that leads here is not this machine.
+        assert get("/", "evil.example:80")[0] == get("/", "evil.example")[0] == 421
         server.shutdown()
 
 

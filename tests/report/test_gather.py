@@ -150,12 +150,14 @@ def test_the_same_runs_give_the_same_bytes(runs: Path, tmp_path: Path) -> None:
 # --- folders -----------------------------------------------------------------------------------------------------
 
 
-def test_runs_are_found_once_and_reports_beside_them_are_skipped(runs: Path, tmp_path: Path) -> None:
+def test_runs_are_found_once_and_results_beside_them_are_skipped(runs: Path, tmp_path: Path) -> None:
     inside = sorted(runs.iterdir())
     beside = tmp_path / "reports"
-    (beside / "all").mkdir(parents=True)
-    (beside / "all" / "report.json").write_text("{}")
-    assert [folder.path for folder in find_runs([inside[0], runs, beside])] == inside
+    others = [tmp_path / "sweeps", tmp_path / "tunings"]
+    for file in (beside / "all" / "report.json", others[0] / "one" / "sweep.json", others[1] / "one.json"):
+        file.parent.mkdir(parents=True)
+        file.write_text("{}")
+    assert [folder.path for folder in find_runs([inside[0], runs, beside, *others])] == inside
     for nothing in (tmp_path / "absent", tmp_path):
         with pytest.raises(ConfigError):
             find_runs([nothing])

@@ -115,6 +115,8 @@ def test_settings_are_layered_library_backbone_scheme_user() -> None:
         ({"schemes": [{"name": "demo", "params": {"dleta": 1}}]}, "no setting 'dleta': did you mean 'delta'"),
         ({"schemes": [{"name": "demo", "params": {"delta": "x"}}]}, "delta = 'x'"),
         ({"schemes": [{"name": "none", "params": {"delta": 1}}]}, "has no setting"),
+        ({"schemes": [{"name": "all", "params": {"delta": 1}}]}, "`all` has no settings"),
+        ({"attacks": [{"name": "local", "params": {"rate": 0.3}}]}, "`local` has no settings"),
         ({"attacks": ["identiti"]}, "did you mean 'identity'"),
         ({"attacks": ["identity:0.3"]}, "has no strength"),
         ({"attacks": ["flaky:lots"]}, "rate = 'lots'"),

@@ -150,8 +150,12 @@ def test_an_attack_file_of_other_settings_is_not_continued(tmp_path: Path) -> No
     document = read_run(folder)
     document["attacks"]["flaky"]["settings"]["rate"] = 0.7  # as if an older version had another default
     (folder / "run.json").write_text(json.dumps(document))
-    with pytest.raises(IntegrityError, match="other settings"):
+    with pytest.raises(IntegrityError, match="other settings") as caught:
         run(tmp_path, {"attacks": ["flaky"]})
+    assert "delete attacked/flaky.jsonl" in str(caught.value)
+    (folder / "attacked" / "flaky.jsonl").unlink()
+    run(tmp_path, {"attacks": ["flaky"]})
+    assert read_run(folder)["attacks"]["flaky"]["settings"]["rate"] != 0.7
 
 
 @pytest.mark.parametrize(("scheme", "message"), [("raising", "hook decode_step"), ("nonsense", "expected a Commit")])

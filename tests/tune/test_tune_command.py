@@ -21,7 +21,8 @@ def a_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tune(capsys: pytest.CaptureFixture[str], output: Path, *options: str) -> tuple[int, str, str]:
-    basics = ["--scheme", "green", "--backbone", "tiny", "--dataset", "toy", "--samples", "8", "--nulls", "salad"]
+    basics = [] if "--scheme" in options else ["--scheme", "green"]
+    basics += ["--backbone", "tiny", "--dataset", "toy", "--samples", "8", "--nulls", "salad"]
     sizes = ["--calibration-texts", "120", "--heldout-texts", "60", "-D", "max_new_tokens=24", "-F", "min_tokens=1"]
     code = run_cli(["tune", "--plugin", str(PLUGIN), *basics, *sizes, "--output", str(output), *options])
     captured = capsys.readouterr()
@@ -73,6 +74,13 @@ def test_misspelt_parameters_are_refused_before_anything_runs(
     code, _, err = tune(capsys, tmp_path, "--parameter", "dleta")
     assert code == 2
     assert "did you mean 'delta'" in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_only_whole_values_of_a_whole_setting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wholes = ["--scheme", "tuned", "--parameter", "view_count", "--range", "1.5", "4"]
+    code, _, err = tune(capsys, tmp_path, *wholes)
+    assert (code, "takes whole numbers" in err) == (2, True)
     assert not list(tmp_path.iterdir())
 
 

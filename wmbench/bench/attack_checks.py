@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from wmbench.bench.attack_plan import AttackChain, resolve_attack
 from wmbench.bench.attacking import Attacker
-from wmbench.bench.plan import resolve_dataset
+from wmbench.bench.plan import resolve_backbone, resolve_dataset
 from wmbench.bench.textset import kept_samples
 from wmbench.config import Choice
 from wmbench.errors import IntegrityError, WmbenchError
@@ -85,7 +85,7 @@ def require_attack(attack: AttackChain, builder: Builder, checked: set[str]) -> 
         for name, settings in uses.get("attacks", {}).items():
             require_attack(resolve_attack(Choice(name=name, params=settings), builder.host), builder, checked)
         for name in uses.get("backbones", {}):
-            builder.host.backbones.resolve(name)
+            resolve_backbone(Choice(name=name), builder.host)
         for name in uses.get("encoders", {}):
             builder.host.encoders.resolve(name)
         for name in uses.get("nulls", {}):

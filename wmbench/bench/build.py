@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wmbench.bench.draws import prompt_id
-from wmbench.bench.plan import Resolved, RunPlan
-from wmbench.config import RunConfig, key_source
+from wmbench.bench.plan import Resolved, RunPlan, resolve_backbone
+from wmbench.config import Choice, RunConfig, key_source
 from wmbench.errors import ConfigError, KeyFileError, PluginError, WmbenchError
 from wmbench.host import Entry, Host, load_attribute
 from wmbench.keys import DEFAULT_VARIABLE, KeySource, SecretKey
@@ -43,9 +43,7 @@ class Builder:
 
     def backbone_by_name(self, name: str) -> Backbone:
         """With its default settings; handed to attacks."""
-        entry, _ = self.host.backbones.resolve(name)
-        settings = load_attribute(entry.info.config, entry.plugin)() if entry.info.config else None
-        return self.backbone(Resolved(entry, settings, name))
+        return self.backbone(resolve_backbone(Choice(name=name), self.host))
 
     def codec(self, chosen: Resolved[BackboneEntry]) -> TextCodec:
         """Of a backbone that declares one the tokenizer alone: no model, no torch."""

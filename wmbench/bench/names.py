@@ -4,7 +4,8 @@ are classes of plugins, and their modules may import torch for seconds before a 
 from __future__ import annotations
 
 from wmbench.bench.null_files import TEXTS, file_nulls
-from wmbench.config import ALL, CHAIN, FEW, LOCAL, RunConfig
+from wmbench.config import ALL, CHAIN, FEW, LOCAL, Choice, RunConfig
+from wmbench.errors import ConfigError
 from wmbench.host import Host
 from wmbench.quality import require_judge
 from wmbench.runtime.backbones.hf.directory import looks_like_a_path
@@ -14,6 +15,8 @@ def require_names(config: RunConfig, host: Host) -> None:
     for choice in config.schemes:
         if choice.name != ALL:
             host.schemes.resolve(choice.name)
+        else:
+            _refuse_settings(choice)
     for choice in config.backbones:
         if choice.name in host.backbones or not looks_like_a_path(choice.name):
             host.backbones.resolve(choice.name)
@@ -23,15 +26,26 @@ def require_names(config: RunConfig, host: Host) -> None:
         if name.startswith(TEXTS):  # else a missing file would show when all texts are decoded
             next(file_nulls(name.removeprefix(TEXTS), 1), None)
     for choice in config.attacks:
-        _require_attack(choice.name, host)
+        if choice.name not in (ALL, LOCAL, FEW):
+            _require_attack(choice.name, host)
+        else:
+            _refuse_settings(choice)
     if config.judge is not None:
         require_judge(config.judge)
 
 
+def _refuse_settings(collective: Choice) -> None:
+    """They would reach nothing that it stands for."""
+    if collective.params:
+        raise ConfigError(
+            f"`{collective.name}` has no settings",
+            why=f"got {', '.join(collective.params)}",
+            hint="say whose setting it is: <name>.<setting>=<value>",
+        )
+
+
 def _require_attack(name: str, host: Host) -> None:
     """Of one attack or a chain; a strength behind a colon is not looked at."""
-    if name in (ALL, LOCAL, FEW):
-        return
     for step in filter(None, (step.strip() for step in name.split(CHAIN))):
         head = step.partition(":")[0]
         host.attacks.resolve(head if head in host.attacks else step)

@@ -12,6 +12,7 @@ It is a cache: deleted files are computed again, to the same bytes.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -220,6 +221,12 @@ class NullLibrary:
                 f"null set {spec.label!r} has too few texts",
                 why=f"of {offered:,} texts {len(picked):,} could be used; missing are {picker.missing()}",
                 hint="ask for fewer texts (--calibration-texts, --heldout-texts) or choose another set with --nulls",
+            )
+        repeated, times = Counter(item.null.id for item in picked).most_common(1)[0]
+        if times > 1:
+            raise ConfigError(
+                f"null set {spec.label!r} has two texts with the id {repeated!r}",
+                hint="let every text have an id of its own, and those of one document the same `document`",
             )
         return [_record(item) for item in picked]
 

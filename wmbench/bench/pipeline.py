@@ -225,12 +225,11 @@ def _document(run: Run) -> Settings:
 def _check_same_work(run: Run, document: Settings) -> None:
     """Refuse to mix attacks of different settings in one file; warn when the software has changed meanwhile."""
     previous: dict[str, Any] = run.store.read_run() or {}
-    for label, attack in previous.get("attacks", {}).items():
-        if run.store.attacked(label).path.exists():  # of an earlier command; its file is still part of the run
-            document["attacks"].setdefault(label, attack)
-    for label, attack in document["attacks"].items():
-        before = previous.get("attacks", {}).get(label)
-        if before is not None and before["settings"] != attack["settings"]:
+    for label, before in previous.get("attacks", {}).items():
+        if not run.store.attacked(label).path.exists():
+            continue
+        attack = document["attacks"].setdefault(label, before)  # one of an earlier command is still part of the run
+        if before["settings"] != attack["settings"]:
             raise IntegrityError(
                 f"attacked/{label}.jsonl was made with other settings of the attack",
                 where=str(run.store.folder),

@@ -144,7 +144,7 @@ def resolve_runs(config: RunConfig, host: Host) -> list[RunPlan]:
             "no scheme is chosen", why=f"known: {', '.join(host.schemes) or 'none'}", hint="add --scheme <name>"
         )
     require_names(config, host)
-    backbones = [_backbone(choice, host) for choice in config.backbones or [_default_backbone(host)]]
+    backbones = [resolve_backbone(choice, host) for choice in config.backbones or [_default_backbone(host)]]
     prompts = config.datasets or [_preferred(PREFERRED_DATASETS, host.datasets)]
     datasets = [resolve_dataset(name, host) for name in prompts]
     nulls = tuple(resolve_nulls(config, host))
@@ -202,7 +202,8 @@ def _default_backbone(host: Host) -> Choice:
     return Choice(name=_preferred(PREFERRED_BACKBONES, host.backbones))
 
 
-def _backbone(choice: Choice, host: Host) -> Resolved[BackboneEntry]:
+def resolve_backbone(choice: Choice, host: Host) -> Resolved[BackboneEntry]:
+    """By a registered name, with what stands behind its colon, or by the directory of a model."""
     if choice.name not in host.backbones and looks_like_a_path(choice.name):
         return _backbone_in_directory(choice, host)
     entry, argument = host.backbones.resolve(choice.name)

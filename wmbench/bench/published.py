@@ -6,18 +6,17 @@ None of them is part of wmbench. They are looked for in `$WMBENCH_DATA` (default
 
 from __future__ import annotations
 
-import gzip
 import importlib
-import json
 import os
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from wmbench.bench.disk import make_folder, write_atomic
+from wmbench.bench.json_rows import json_rows
 from wmbench.errors import ConfigError
 from wmbench.types import NullText, Sample
 
@@ -51,7 +50,7 @@ def longform_qa(argument: str, limit: int | None) -> list[Sample]:
 def _prompts(name: str, limit: int | None) -> list[Sample]:
     """The first `limit` prompts. There are 200 of two of the sets: more samples are repeats under ids of their own."""
     path = find_data(name) or _fetched(name)
-    every = [text for row in _rows(path) if (text := _prompt(row))]
+    every = [text for _, row in json_rows(path) if (text := _prompt(row))]
     if not every:
         raise ConfigError(
             "the prompt file holds no prompt", where=str(path), hint='each line needs "prompt" or "input"'
@@ -97,7 +96,7 @@ def c4_nulls(argument: str, limit: int | None) -> Iterator[NullText]:
     `c4_realnewslike.jsonl[.gz]` among the data, else the hub's stream.
     """
     path = Path(argument).expanduser() if argument else find_data("c4_realnewslike")
-    rows = _rows(path) if path is not None else _streamed()
+    rows = (row for _, row in json_rows(path)) if path is not None else _streamed()
     return islice(_one_per_document(rows), limit)
 
 
@@ -136,28 +135,3 @@ def data_folder() -> Path:
 def find_data(name: str) -> Path | None:
     candidates = (data_folder() / f"{name}{suffix}" for suffix in (".jsonl", ".jsonl.gz"))
     return next((path for path in candidates if path.is_file()), None)
-
-
-def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
-    """JSON objects, one per line."""
-    try:
-        with _opened(path) as file:
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    yield _row(line, f"{path}:{number}")
-    except (OSError, EOFError) as error:  # EOFError: a gzip file that is cut off
-        raise ConfigError("the data cannot be read", where=str(path), why=str(error)) from error
-
-
-def _row(line: bytes, where: str) -> Mapping[str, Any]:
-    try:
-        row = json.loads(line)
-    except ValueError as error:
-        raise ConfigError("a line of the data is not JSON", where=where, why=str(error)) from error
-    if not isinstance(row, dict):
-        raise ConfigError("a line of the data is not one JSON object", where=where)
-    return row
-
-
-def _opened(path: Path) -> IO[bytes] | gzip.GzipFile:
-    return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")

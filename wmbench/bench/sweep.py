@@ -23,7 +23,7 @@ from wmbench.bench.pipeline import execute, prepare_all
 from wmbench.bench.plan import RunPlan, resolve_runs
 from wmbench.bench.resolved import slug, spec_hash
 from wmbench.bench.stages.base import Run
-from wmbench.config import Choice, RunConfig
+from wmbench.config import ALL, Choice, RunConfig
 from wmbench.errors import ConfigError, UnknownNameError
 from wmbench.host import Host
 from wmbench.settings import Settings, merged
@@ -106,19 +106,20 @@ class PlannedPoint:
 
 def plan_sweep(config: RunConfig, grid: Grid, host: Host) -> list[PlannedPoint]:
     """Every point resolved and checked; nothing is loaded yet."""
-    if len(config.schemes) != 1:
-        why = f"chosen: {', '.join(scheme.name for scheme in config.schemes) or 'none'}"
-        raise ConfigError("a sweep varies one scheme", why=why, hint="name it with --scheme")
-    planned = []
-    for settings in grid.points():
-        for plan in resolve_runs(_at(config, settings), host):
-            # The control is decoded exactly as the point is, whatever the published settings of the scheme.
-            decoding = plan.decoding.model_dump(mode="json")
-            update = {"schemes": [Choice(name=CONTROL)], "decoding": decoding}
-            controls = resolve_runs(config.model_copy(update=update), host)
-            control = next(c for c in controls if c.dataset.label == plan.dataset.label)
-            planned.append(PlannedPoint(settings, plan, control))
-    return planned
+    names = [scheme.name for scheme in config.schemes]
+    if len(names) != 1 or ALL in names or len(config.backbones) > 1:
+        chosen = [*names, *(backbone.name for backbone in config.backbones)]
+        why, hint = f"chosen: {', '.join(chosen) or 'none'}", "name one --scheme, and at most one --backbone"
+        raise ConfigError("a sweep varies one scheme on one backbone", why=why, hint=hint)
+    plans = ((settings, plan) for settings in grid.points() for plan in resolve_runs(_at(config, settings), host))
+    return [PlannedPoint(settings, plan, control_beside(plan, host)) for settings, plan in plans]
+
+
+def control_beside(plan: RunPlan, host: Host) -> RunPlan:
+    """Clean texts for the same prompts, decoded exactly as the plan's, whatever its scheme publishes."""
+    update = {"schemes": [Choice(name=CONTROL)], "decoding": plan.decoding.model_dump(mode="json")}
+    controls = resolve_runs(plan.config.model_copy(update=update), host)
+    return next(control for control in controls if control.dataset.label == plan.dataset.label)
 
 
 def _at(config: RunConfig, settings: Point) -> RunConfig:

@@ -19,13 +19,13 @@ from wmbench.bench.measure import FPR_TARGETS, target_name
 from wmbench.bench.pipeline import execute, prepare_all
 from wmbench.bench.plan import RunPlan, resolve_runs
 from wmbench.bench.resolved import slug, spec_hash
-from wmbench.config import Choice, RunConfig
+from wmbench.bench.sweep import control_beside
+from wmbench.config import ALL, Choice, RunConfig
 from wmbench.errors import ConfigError, UnknownNameError
 from wmbench.host import Host
 from wmbench.settings import Settings
 
 Match = Literal["quality", "tpr"]
-CONTROL: Final = "none"
 _INNER: Final = 0.1
 """An interpolated value keeps this share of the bracket away from its ends, so that a bracket always shrinks."""
 
@@ -69,7 +69,7 @@ def quality_of(metrics: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def tpr_of(metrics: Mapping[str, Any], fpr: float) -> dict[str, Any] | None:
-    """Share of unattacked texts found, by the paper's rule; None if the calibration cannot resolve the level."""
+    """Share of unattacked texts found, by the paper's rule; None if no threshold can be placed."""
     cell = metrics["cells"][0]
     found: dict[str, Any] | None = cell["tpr"][target_name(fpr)]["threshold"] if cell["n"] else None
     return found
@@ -139,7 +139,8 @@ class Tuning:
 
     def __post_init__(self) -> None:
         config = self.config
-        if len(config.schemes) != 1 or len(config.datasets) > 1 or len(config.backbones) > 1:
+        schemes = [scheme.name for scheme in config.schemes]
+        if len(schemes) != 1 or ALL in schemes or len(config.datasets) > 1 or len(config.backbones) > 1:
             raise ConfigError(
                 "one scheme is tuned on one backbone and one dataset",
                 hint="name one --scheme, and at most one --backbone and --dataset",
@@ -176,9 +177,7 @@ class Tuning:
     def measure(self, value: float, builder: Builder, **options: Any) -> Settings:
         """A run at this value: the goal's figure, and the other one where it is there."""
         marked = self._plan(self._at(value))
-        decoding = marked.decoding.model_dump(mode="json", exclude_none=True)
-        control = self._plan(self.config.model_copy(update={"schemes": [Choice(name=CONTROL)], "decoding": decoding}))
-        clean, run = prepare_all([control, marked], builder, **options)
+        clean, run = prepare_all([control_beside(marked, self.host), marked], builder, **options)
         execute(clean)
         outcome = execute(run)
         if outcome.metrics is None:

@@ -75,6 +75,8 @@ def tune(
     low, high = borders or tuning.borders()
     if low >= high:
         raise click.UsageError("The range is empty: give the lower border first.")
+    if tuning.whole and not (low.is_integer() and high.is_integer()):
+        raise click.UsageError(f"{parameter} takes whole numbers: give such borders.")
     search = Search(low, high, goal.target, goal.tolerance, evaluations, tuning.whole)
     builder, progress = Builder(invocation.host, note), ProgressObserver()
     path: list[dict[str, Any]] = []

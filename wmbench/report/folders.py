@@ -92,7 +92,7 @@ def find_runs(arguments: Iterable[str | Path]) -> list[RunFolder]:
             raise ConfigError("there is no such run folder", where=str(path), hint="check the folder's name")
         inside = [path] if _is_run(path) else _runs_inside(path)
         inside = [folder for folder in inside if folder == path or RunFolder(folder).is_finished] or inside
-        if not inside and not _holds_reports(path):  # `runs/*` also names the reports beside the runs
+        if not inside and not _stands_beside_runs(path):
             raise ConfigError(
                 "this folder holds no run", where=str(path), hint="name a run folder, or the folder that holds them"
             )
@@ -140,8 +140,10 @@ def _runs_inside(path: Path) -> list[Path]:
     return sorted(child for child in path.iterdir() if _is_run(child))
 
 
-def _holds_reports(path: Path) -> bool:
-    return any(folder.joinpath("report.json").exists() for folder in (path, *path.iterdir()))
+def _stands_beside_runs(path: Path) -> bool:
+    """Reports, sweeps and tunings: `runs/*` names them, too."""
+    results = (folder / name for folder in (path, *path.iterdir()) for name in ("report.json", "sweep.json"))
+    return path.resolve().name == "tunings" or any(file.exists() for file in results)
 
 
 def _is_run(path: Path) -> bool:

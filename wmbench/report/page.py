@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from wmbench.report.document import RULES, TARGETS, UNATTACKED, UNHARMED, Document, Passage, RunReport, TokensToDetect
 from wmbench.report.evidence import shades, visible
@@ -13,9 +13,6 @@ from wmbench.report.html import chart_bundle, has_chart_library, render, safe_js
 from wmbench.report.notes import null_label
 from wmbench.report.palette import PALETTE
 from wmbench.report.rates import Rate
-
-if TYPE_CHECKING:
-    pass
 
 
 def html_page(document: Document) -> str:

@@ -34,7 +34,7 @@ def report_server(document: Document, port: int = 0) -> ThreadingHTTPServer:
 
         def _answer(self, *, with_body: bool) -> None:
             # Another name that leads to 127.0.0.1 would let a foreign page read the report (DNS rebinding).
-            if self.headers.get("Host", "").rpartition(":")[0] not in _LOOPBACK:
+            if self.headers.get("Host", "").partition(":")[0] not in _LOOPBACK:
                 self.send_error(HTTPStatus.MISDIRECTED_REQUEST)
                 return
             found = pages.get(self.path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from wmbench.bench.calibrating import calibration_metadata
 from wmbench.bench.derived import digest
 from wmbench.bench.stages.base import Run, Tally
-from wmbench.bench.stages.score import null_name, read_scores
+from wmbench.bench.stages.score import calibrating_set, read_scores, score_inputs
 from wmbench.detection import Calibration
 
 FILE = "calibration.npz"
@@ -20,7 +20,7 @@ class CalibrateStage:
     def work(self, run: Run) -> None:
         if run.detector is None:
             return
-        views, _ = read_scores(run, null_name(run.nulls[0], "calibration"))
+        views, _ = read_scores(run, calibrating_set(run).name)
         metadata = calibration_metadata(run.detector, run.nulls[0], run.identity["key_id"])
         Calibration(views.scores, views.names, metadata).save(run.store.derived.place(FILE))
         run.store.derived.stamp(FILE, self._inputs(run))
@@ -29,7 +29,9 @@ class CalibrateStage:
         return {}
 
     def _inputs(self, run: Run) -> str:
-        return digest(run.store.derived.content_digest(f"scores/{null_name(run.nulls[0], 'calibration')}.npz"))
+        """Also what the scores were computed with: a setting may change verdicts and no score."""
+        scored = calibrating_set(run)
+        return digest([run.store.derived.content_digest(scored.file), score_inputs(run, scored)])
 
 
 def read_calibration(run: Run) -> Calibration:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from wmbench.bench.derived import digest
 from wmbench.bench.stages.base import Run, Tally
 from wmbench.bench.stages.detect import judged_sets
-from wmbench.bench.stages.score import ScoredSet, score_inputs, scored_sets
+from wmbench.bench.stages.score import ScoredSet, calibrating_set, score_inputs
 from wmbench.detection import Calibration
 from wmbench.detection.archive import Arrays, read_archive, write_archive
 from wmbench.keys import SecretKey
@@ -35,7 +35,7 @@ class ControlsStage:
             return
         rows: dict[str, list[npt.NDArray[np.float64]]] = {}
         for key in keys:
-            null_views = _calibrating(run).score(key)
+            null_views = calibrating_set(run).score(key)
             calibration = Calibration(null_views.scores, null_views.names)
             for scored in _unattacked(run):
                 verdicts = run.detector.detect(scored.score(key), calibration, run.plan.config.alpha)
@@ -50,7 +50,7 @@ class ControlsStage:
         return {}
 
     def _inputs(self, run: Run) -> str:
-        sources = [score_inputs(run, scored) for scored in [*_unattacked(run), _calibrating(run)]]
+        sources = [score_inputs(run, scored) for scored in [*_unattacked(run), calibrating_set(run)]]
         return digest([_VERSION, sources, [key.id for key in wrong_keys(run)], run.plan.config.alpha])
 
 
@@ -68,7 +68,3 @@ def read_controls(run: Run) -> Arrays:
 
 def _unattacked(run: Run) -> list[ScoredSet]:
     return [scored for scored in judged_sets(run) if scored.attack is None]
-
-
-def _calibrating(run: Run) -> ScoredSet:
-    return next(scored for scored in scored_sets(run) if scored.role == "calibration")

@@ -29,7 +29,7 @@ class DetectStage:
         calibration = read_calibration(run)
         for scored in self._missing(run):
             views, ids = read_scores(run, scored.name)
-            verdicts = run.detector.detect(views, calibration, run.plan.config.alpha)
+            verdicts = run.detector.detect(views, calibration, run.plan.config.alpha) if ids else []
             lines = [encode_line(verdict_record(i, verdict)) for i, verdict in zip(ids, verdicts, strict=True)]
             run.store.derived.write(verdict_file(scored.name), self._inputs(run, scored), b"".join(lines))
 

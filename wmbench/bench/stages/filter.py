@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import asdict
 
 from wmbench.bench.derived import digest
+from wmbench.bench.draws import prompt_id
 from wmbench.bench.filters import filter_texts
 from wmbench.bench.jsonl import encode_line
 from wmbench.bench.stages.base import Run, Tally
@@ -26,12 +27,16 @@ class FilterStage:
             {"id": sample["id"], "kept": verdict.kept, **asdict(verdict)}
             for sample, verdict in zip(samples, verdicts, strict=True)
         ]
-        kept = [record for record in records if record["kept"]]
-        for record in kept[run.wanted :]:  # drawn when stricter filters kept fewer
-            record.update(kept=False, reason="surplus")
+        answered: set[str] = set()
+        for record in records:
+            prompt = prompt_id(record["id"])
+            if record["kept"] and (prompt in answered or len(answered) == run.wanted):
+                record.update(kept=False, reason="surplus")  # drawn when stricter filters kept fewer
+            elif record["kept"]:
+                answered.add(prompt)
         run.store.derived.write(FILE, self._inputs(run), b"".join(map(encode_line, records)))
-        if run.plan.config.top_up and len(kept) < run.wanted:
-            run.note(f"warning: kept only {len(kept)} of {run.wanted} texts: the prompts are used up")
+        if run.plan.config.top_up and len(answered) < run.wanted:
+            run.note(f"warning: kept only {len(answered)} of {run.wanted} texts: the prompts are used up")
         if dropped := drop_counts(run):
             run.note(f"dropped {sum(dropped.values())} of {len(samples)} samples: {_listed(dropped)}")
 

@@ -97,6 +97,10 @@ def scored_sets(run: Run) -> list[ScoredSet]:
     return sets
 
 
+def calibrating_set(run: Run) -> ScoredSet:
+    return _null(run, run.nulls[0], "calibration")
+
+
 def read_scores(run: Run, name: str) -> tuple[Views, list[str]]:
     """Scores and ids of a set."""
     arrays, metadata = read_archive(run.store.folder / "scores" / f"{name}.npz")
@@ -160,6 +164,9 @@ def _of_library(
 ) -> ScoredSet:
     def score(key: SecretKey | None) -> Views:
         assert run.detector is not None
+        if not len(texts()):  # the attack has failed on every one
+            names = run.detector.probe(key).names
+            return Views(names, np.empty((0, len(names))))
         return run.library.scores(spec, texts(), run.detector, key)
 
     def tokens() -> IntArray:
