@@ -47,6 +47,8 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("calibrate --scheme patternmark --backbone tiny --out file/c.npz", 4, ["File exists", "a file stands where"]),
         ("compare nowhere folder", 2, ["there is no such run folder", "where: nowhere"]),
         ("compare folder folder", 2, ["this folder has no results", "where: folder\n", "next step"]),
+        ("compare folder damaged file", 2, ["Two runs are compared, but 3 were given"]),
+        ("compare folder", 2, ["Two runs are compared, but 1 were given"]),
         ("compare damaged damaged", 4, ["cannot be read", "where: damaged/metrics.json", "next step"]),
         ("analyse null --scheme denmark --backbone tiny", 2, ["no analytic law", "wmbench ls"]),
     ],

@@ -69,6 +69,47 @@ def test_what_is_no_text_is_judged_with_a_warning(
     assert not any("look like text" in warning or "no text" in warning for warning in plain)
 
 
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (bytes(range(256)) * 4, "no UTF-8"),
+        ("Save a little every month. ".encode("utf-16") * 20, "zeros"),
+        (b"PK\x03\x04 some words in an archive", "an archive"),
+    ],
+)
+def test_what_is_certainly_no_text_is_refused(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, why: str
+) -> None:
+    file = tmp_path / "picture.txt"
+    file.write_bytes(content)
+    assert detect(finished, str(file)) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    for told in ("this is not a text", f"where: {file}", why, "next step"):
+        assert told in output.err
+
+
+def test_old_encodings_and_odd_characters_are_texts(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "latin.txt").write_bytes(("Der Fluß fließt über die Brücke. " * 40).encode("latin-1"))
+    (tmp_path / "zero.txt").write_bytes(b"w3 w4 w5 \0 " * 5 + b"w6 " * 400)
+    assert len(detected_json(capsys, finished, str(tmp_path))) == 2
+
+
+def test_a_second_calibration_is_no_text(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What a shell makes of runs/green_*/calibration.npz."""
+    (tmp_path / "text.txt").write_text("w3 w4 w5")
+    other = tmp_path / "calibration.npz"
+    other.write_bytes((finished / "calibration.npz").read_bytes())
+    assert detect(finished, str(tmp_path / "text.txt"), str(other)) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "a calibration was given as a text" in output.err
+    assert f"where: {other}" in output.err
+    assert "name one calibration" in output.err
+
+
 def test_a_calibration_of_its_own_equals_the_run_s(finished: Path, tmp_path: Path) -> None:
     out = tmp_path / "new" / "green.npz"
     arguments = ["--scheme", "green", "--backbone", "tiny", "--out", str(out), *SMALL, "--plugin", str(PLUGIN)]

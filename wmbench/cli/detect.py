@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from wmbench.types import Verdict
 
 _TEXTS_PER_CALL = 64
-_NOT_TEXT = ("\0", "\ufffd")
-"""Zero bytes, and what stands for bytes that are no UTF-8."""
 _MOST_NOT_TEXT = 0.01
 
 
@@ -103,10 +101,11 @@ def _plan(
 
 def _warnings(text: str, tokens: int, calibration: Calibration | None) -> Iterator[str]:
     from wmbench.bench.calibrating import null_tokens
+    from wmbench.bench.inputs import share_of_no_text
 
     if not text.strip():
         yield "there is no text in it"
-    if sum(map(text.count, _NOT_TEXT)) > _MOST_NOT_TEXT * len(text):
+    if share_of_no_text(text) > _MOST_NOT_TEXT:
         yield "it does not look like text: give the words of a document, not the bytes of its file"
     fewest, most = null_tokens(calibration) or (0, tokens)
     if not fewest <= tokens <= most:
