@@ -70,7 +70,8 @@ class Registry(Mapping[str, Entry[Info]]):
             if not argument:
                 raise ConfigError(f"{self.kind} {name!r} needs something behind the colon", hint=f"{head}:<argument>")
             return self._entries[head + ":"], argument
-        raise UnknownNameError(self.kind, name, self._entries)
+        hint = "run `wmbench ls` to see what is installed; what a file of your own registers needs --plugin FILE.py"
+        raise UnknownNameError(self.kind, name, self._entries, hint=hint)
 
     def add(self, info: Info, plugin: PluginRecord) -> None:
         if (taken := self._entries.get(info.name)) is not None:

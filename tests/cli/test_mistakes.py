@@ -22,6 +22,7 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("syntax.py").write_text("x = 1\ndef (\n")
     Path("raises.py").write_text("x = 1\n\nx.nothing\n")
     Path("idle.py").write_text("x = 1\n")
+    Path("scheme.yaml").write_text("schemes: [greenlist]\n")
     Path("bad.yaml").write_text("schemes: [none")
     Path("damaged").mkdir()
     Path("damaged", "metrics.json").write_text("{")
@@ -45,6 +46,7 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("calibrate --scheme none --backbone tiny --out c.npz", 2, ["no hook score", "next step"]),
         ("calibrate --scheme none --backbone tiny --out folder", 2, ["--out is a folder", "calibration.npz"]),
         ("calibrate --scheme patternmark --backbone tiny --out file/c.npz", 4, ["File exists", "a file stands where"]),
+        ("validate scheme.yaml", 2, ["unknown scheme 'greenlist'", "--plugin FILE.py"]),
         ("compare nowhere folder", 2, ["there is no such run folder", "where: nowhere"]),
         ("compare folder folder", 2, ["this folder has no results", "where: folder\n", "next step"]),
         ("compare folder damaged file", 2, ["Two runs are compared, but 3 were given"]),
