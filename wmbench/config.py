@@ -28,6 +28,8 @@ from wmbench.settings import validated as validated
 
 ALL, LOCAL, FEW = "all", "local", "few"
 """In place of a name: everything registered; every attack that costs nothing; four of those, for a first look."""
+DEFAULT_BACKBONE = "mini"
+"""Meant by settings of a backbone where none is named."""
 CHAIN = "|"
 """Between attacks that work on each other's results."""
 
@@ -205,9 +207,8 @@ def _overridden(said: Settings, effective: Settings, overrides: Overrides) -> Se
     if overrides.attacks:
         said["attacks"] = override_choices(effective.get("attacks", []), overrides.attacks, "attack", "-A")
     if overrides.backbone:
-        if not effective.get("backbones"):
-            raise ConfigError("a setting of the backbone, but which backbone is meant?", hint="name it with --backbone")
-        said["backbones"] = override_choices(effective["backbones"], overrides.backbone, "backbone", "-B")
+        chosen = effective.get("backbones") or [DEFAULT_BACKBONE]
+        said["backbones"] = override_choices(chosen, overrides.backbone, "backbone", "-B")
     if overrides.decoding:
         own = {name.removeprefix("decoding."): value for name, value in overrides.decoding.items()}
         said["decoding"] = merged(effective.get("decoding", {}), own)

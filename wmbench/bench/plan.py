@@ -19,7 +19,7 @@ from wmbench.bench.names import require_names
 from wmbench.bench.resolved import Resolved as Resolved
 from wmbench.bench.resolved import known_settings, settings_of, slug
 from wmbench.bench.resolved import spec_hash as spec_hash
-from wmbench.config import ALL, Choice, RunConfig
+from wmbench.config import ALL, DEFAULT_BACKBONE, Choice, RunConfig
 from wmbench.errors import ConfigError
 from wmbench.host import Host, PluginRecord, Registry
 from wmbench.runtime.backbones.hf.directory import Checkpoint, looks_like_a_path
@@ -27,7 +27,7 @@ from wmbench.runtime.settings import Decoding
 from wmbench.settings import Settings, merged, validated
 from wmbench.types import BackboneEntry, DatasetInfo, KeyUse, Product, SchemeInfo
 
-PREFERRED_BACKBONES = ("mini", "tiny")
+PREFERRED_BACKBONES = (DEFAULT_BACKBONE, "tiny")
 PREFERRED_DATASETS = ("finance", "toy")
 PREFERRED_NULLS = ("lab",)
 """What is used when nothing is named: the first one that is installed."""
