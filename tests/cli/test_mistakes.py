@@ -44,6 +44,7 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (f"run --scheme none {TINY} --nulls texts:nowhere.jsonl", 2, ["where: nowhere.jsonl", "check the path"]),
         (f"run --scheme none {TINY} --judge hf:./nowhere", 2, ["no judge 'hf:./nowhere'", "check the path"]),
         ("calibrate --scheme none --backbone tiny --out c.npz", 2, ["no hook score", "next step"]),
+        ("calibrate --scheme none --backbone tiny --out file", 2, ["no calibration", "where: file", "another file"]),
         ("calibrate --scheme none --backbone tiny --out folder", 2, ["--out is a folder", "calibration.npz"]),
         ("calibrate --scheme patternmark --backbone tiny --out file/c.npz", 4, ["File exists", "a file stands where"]),
         ("validate scheme.yaml", 2, ["unknown scheme 'greenlist'", "--plugin FILE.py"]),
@@ -64,3 +65,11 @@ def test_a_mistake_is_explained(capsys: pytest.CaptureFixture[str], words: str, 
         assert text in output.err
     assert not list(Path("runs").rglob("samples.jsonl")), "nothing is decoded before"
     assert not list(Path("runs").rglob("texts.jsonl")), "no null text is drawn before"
+
+
+@pytest.mark.parametrize("words", ["", "key", "analyse", "lab", "models"])
+def test_a_group_without_a_command_shows_its_help(capsys: pytest.CaptureFixture[str], words: str) -> None:
+    assert main(words.split()) == 2
+    output = capsys.readouterr()
+    assert (output.out, output.err.split()[:2]) == ("", ["Usage:", "wmbench"])
+    assert "error:" not in output.err

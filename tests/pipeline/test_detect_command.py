@@ -113,7 +113,8 @@ def test_a_second_calibration_is_no_text(finished: Path, tmp_path: Path, capsys:
 def test_a_calibration_of_its_own_equals_the_run_s(finished: Path, tmp_path: Path) -> None:
     out = tmp_path / "new" / "green.npz"
     arguments = ["--scheme", "green", "--backbone", "tiny", "--out", str(out), *SMALL, "--plugin", str(PLUGIN)]
-    assert main(["calibrate", *arguments, "--output", str(tmp_path / "runs")]) == 0
+    for _ in range(2):  # one of ours may be made again
+        assert main(["calibrate", *arguments, "--output", str(tmp_path / "runs")]) == 0
     assert out.read_bytes() == (finished / "calibration.npz").read_bytes()
     assert Calibration.load(out).metadata["nulls"]["tokens"] == [12, 24]
 

@@ -176,6 +176,9 @@ def _report(error: BaseException, words: Sequence[str]) -> int:
         if isinstance(error, Interrupted):
             click.echo(f"  command: {shlex.join(['wmbench', *words])}", err=True)
         return error.exit_code
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return error.exit_code
     if isinstance(error, click.ClickException):
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "wmbench"
