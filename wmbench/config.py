@@ -19,6 +19,7 @@ from wmbench.keys import KeySource
 from wmbench.presets import DEFAULT_PRESET, PRESETS
 from wmbench.prf import Prf
 from wmbench.redaction import shown
+from wmbench.registry import folded
 from wmbench.settings import Settings as Settings
 from wmbench.settings import merged as merged
 from wmbench.settings import parse_override as parse_override
@@ -186,8 +187,8 @@ def load_config(
 
 def _as_in_preset(schemes: Sequence[Any], preset: Settings) -> list[Any]:
     """Schemes that are only named keep the settings that the preset has for them."""
-    own = {one["name"]: one for one in preset.get("schemes", []) if isinstance(one, dict)}
-    return [own.get(one, one) if isinstance(one, str) else one for one in schemes]
+    own = {folded(one["name"]): one for one in preset.get("schemes", []) if isinstance(one, dict)}
+    return [own.get(folded(one), one) if isinstance(one, str) else one for one in schemes]
 
 
 def _plural(settings: Mapping[str, Any]) -> Settings:
@@ -234,7 +235,7 @@ def override_choices(choices: Sequence[Any], overrides: Settings, kind: str, opt
     names = [str(choice.get("name", "")) for choice in chosen]
     for dotted, value in overrides.items():
         owner, dot, setting = dotted.rpartition(".")
-        if dot and not any(owner in _steps(name) for name in names):
+        if dot and not any(_step_of(owner, name) for name in names):
             if not {ALL, LOCAL, FEW} & set(names):
                 raise UnknownNameError(f"{kind} in {option}", owner, names, hint=f"add --{kind} {owner}")
             chosen.append({"name": owner})  # chosen by `all` or `local`; now by itself, with its own settings
@@ -245,12 +246,15 @@ def override_choices(choices: Sequence[Any], overrides: Settings, kind: str, opt
                 f"{option} {dotted}: which {kind} is meant?", why=why, hint=f"{option} <{kind}>.{dotted}=..."
             )
         for choice, name in zip(chosen, names, strict=True):
-            if not dot or owner in _steps(name):
+            step = _step_of(owner, name)
+            if not dot or step:
                 # In a chain of attacks a setting keeps its owner's name.
-                choice["params"] = {**choice.get("params", {}), dotted if CHAIN in name else setting: value}
+                full = f"{step}.{setting}" if dot else dotted
+                choice["params"] = {**choice.get("params", {}), full if CHAIN in name else setting: value}
     return chosen
 
 
-def _steps(name: str) -> list[str]:
-    """`first|second:0.2` names two attacks."""
-    return [step.strip().partition(":")[0] for step in name.split(CHAIN)]
+def _step_of(owner: str, name: str) -> str:
+    """Which attack of `first|second:0.2`, or which thing, a setting's owner is; empty if none."""
+    steps = [step.strip().partition(":")[0] for step in name.split(CHAIN)]
+    return next((step for step in steps if folded(step) == folded(owner)), "")

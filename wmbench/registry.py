@@ -14,6 +14,11 @@ INLINE = "inline"
 Info = TypeVar("Info", bound=Registered)
 
 
+def folded(name: str) -> str:
+    """Equal for names that a reader takes for the same."""
+    return name.replace("-", "_")
+
+
 @dataclass(frozen=True, slots=True)
 class PluginRecord:
     """One plugin, loaded or failed."""
@@ -61,8 +66,16 @@ class Registry(Mapping[str, Entry[Info]]):
     def __contains__(self, name: object) -> bool:
         return name in self._entries  # Mapping's own would raise UnknownNameError
 
+    def spelled(self, name: str) -> str:
+        """The name as it was registered, for one that only mixes up hyphens and underscores; any other as it is."""
+        head, colon, argument = name.partition(":")
+        known = [registered.rstrip(":") for registered in self._entries]
+        found = [head] if head in known else [one for one in known if folded(one) == folded(head)]
+        return f"{found[0]}{colon}{argument}" if found else name
+
     def resolve(self, name: str) -> tuple[Entry[Info], str]:
         """The entry of a name, and the argument behind its colon (empty without one)."""
+        name = self.spelled(name)
         if name in self._entries and not name.endswith(":"):
             return self._entries[name], ""
         head, colon, argument = name.partition(":")

@@ -10,11 +10,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.pipeline.helpers import KEY, PLUGIN, run
+from wmbench.bench.calibrating import recorded_settings
 from wmbench.bench.inputs import read_inputs
 from wmbench.bench.jsonl import JsonlFile
 from wmbench.cli import main
@@ -147,6 +149,12 @@ def test_a_foreign_calibration_is_refused_by_name(
     errors = capsys.readouterr().err
     assert "made for another detector" in errors
     assert difference in errors
+
+
+def test_the_calibration_s_own_scheme_in_another_spelling() -> None:
+    made = Calibration(np.zeros((3, 1)), ("a",), {"scheme": {"name": "dlm_kgw", "settings": {"delta": 3.0}}})
+    assert recorded_settings(made, "dlm-kgw") == recorded_settings(made)
+    assert recorded_settings(made, "umr") == {"schemes": ["umr"]}
 
 
 def test_no_key_is_made_up_for_detection(

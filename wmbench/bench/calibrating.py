@@ -14,6 +14,7 @@ from wmbench.bench.provenance import versions
 from wmbench.detection import Calibration
 from wmbench.errors import CalibrationError, IntegrityError
 from wmbench.keys import SecretKey
+from wmbench.registry import folded
 from wmbench.settings import Settings
 
 
@@ -95,7 +96,9 @@ def recorded_settings(calibration: Calibration | None, scheme: str | Mapping[str
     made: Mapping[str, Any] = calibration.metadata if calibration is not None else {}
     recorded: Mapping[str, Any] = made.get("scheme") or {}
     settings: Settings = {}
-    if scheme is not None and scheme != recorded.get("name"):
+    if isinstance(scheme, str) and folded(scheme) == folded(recorded.get("name", "")):
+        scheme = None
+    if scheme is not None:
         settings["schemes"] = [scheme]
     elif recorded:
         params = recorded.get("settings") or {}

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from wmbench.bench.attack_plan import AttackChain, resolve_attacks
 from wmbench.bench.draws import PROMPTS_PER_TEXT
 from wmbench.bench.filters import FilterSettings
-from wmbench.bench.names import require_names
+from wmbench.bench.names import require_names, spelled
 from wmbench.bench.resolved import Resolved as Resolved
 from wmbench.bench.resolved import known_settings, settings_of, slug
 from wmbench.bench.resolved import spec_hash as spec_hash
@@ -143,6 +143,7 @@ def resolve_runs(config: RunConfig, host: Host) -> list[RunPlan]:
         raise ConfigError(
             "no scheme is chosen", why=f"known: {', '.join(host.schemes) or 'none'}", hint="add --scheme <name>"
         )
+    config = spelled(config, host)
     require_names(config, host)
     backbones = [resolve_backbone(choice, host) for choice in config.backbones or [_default_backbone(host)]]
     prompts = config.datasets or [_preferred(PREFERRED_DATASETS, host.datasets)]
