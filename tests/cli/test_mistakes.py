@@ -73,3 +73,26 @@ def test_a_group_without_a_command_shows_its_help(capsys: pytest.CaptureFixture[
     output = capsys.readouterr()
     assert (output.out, output.err.split()[:2]) == ("", ["Usage:", "wmbench"])
     assert "error:" not in output.err
+
+
+def interrupt(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("command", ["run", "sweep", "tune"])
+def test_an_interrupted_command_that_resumes_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    """Also before its first run, or between two of them."""
+    monkeypatch.setattr(f"wmbench.cli.{command}.config_from_options", interrupt)
+    assert main([command, "--scheme", "none"]) == 130
+    told = "error: interrupted\n  next step: run the same command again: it resumes\n"
+    assert capsys.readouterr().err.lstrip() == f"{told}  command: wmbench {command} --scheme none\n"
+
+
+def test_an_interrupted_command_that_keeps_nothing_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wmbench.cli.calibrate.config_from_options", interrupt)
+    assert main(["calibrate", "--scheme", "none", "--out", "c.npz"]) == 130
+    assert "no result was saved: the same command begins anew" in capsys.readouterr().err

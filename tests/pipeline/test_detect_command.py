@@ -219,6 +219,21 @@ def test_a_file_of_many_texts_is_named_once(finished: Path, tmp_path: Path, caps
     assert [line.partition(":")[0] for line in others] == ["  x", "  2"]
 
 
+def test_the_attacks_of_a_text_are_told_apart(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a file as `wmbench attack --out` writes it."""
+    attacked = [{"id": "x", "attack": name, "text": "w6 w7", "error": None} for name in ("delete-0.2", "crop")]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(record) + "\n" for record in attacked))
+    page = tmp_path / "page.html"
+    assert detect(finished, str(tmp_path / "a.jsonl"), "--html", str(page)) == 0
+    found = [line.partition(":")[0] for line in capsys.readouterr().out.splitlines() if "watermark found" in line]
+    assert found == ["  x, delete-0.2", "  x, crop"]
+    assert "a.jsonl:x, crop" in page.read_text()
+    verdicts = detected_json(capsys, finished, str(tmp_path / "a.jsonl"))
+    assert [(v["name"].rpartition(":")[2], v["attack"]) for v in verdicts] == [("x", "delete-0.2"), ("x", "crop")]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

@@ -35,6 +35,13 @@ class InputText:
     """The prompt it answers, if its record says so."""
     source: str = ""
     """What it was read from, if that holds several texts."""
+    attack: str = ""
+    """What it went through, if its record says so, as those of `wmbench attack --out` do."""
+
+    @property
+    def title(self) -> str:
+        """The name for a reader: results of several attacks on a text share its id."""
+        return f"{self.name}, {self.attack}" if self.attack else self.name
 
 
 def read_inputs(sources: Iterable[str], *, lines_on_stdin: bool = False) -> Iterator[InputText]:
@@ -111,14 +118,15 @@ def _record(source: str, number: int, line: str) -> Iterator[InputText]:
         where = f"{source}:{number}"
         raise ConfigError("a line is not JSON", where=where, why=str(error), hint=expected) from error
     record = value if isinstance(value, dict) else {"text": value}
-    identity, text, prompt = record.get("id"), record.get("text"), record.get("prompt")
+    identity, text = record.get("id"), record.get("text")
     if isinstance(value, dict) and "text" in value and text is None:
         return  # an attack that failed has left no text
     if not isinstance(text, str):
         raise ConfigError("a line has no text", where=f"{source}:{number}", hint=expected)
     name = f"{source}:{number if identity is None else identity}"
     own = "" if identity is None else str(identity)
-    yield InputText(name, text, own, prompt if isinstance(prompt, str) else "", source)
+    prompt, attack = (found if isinstance(found := record.get(key), str) else "" for key in ("prompt", "attack"))
+    yield InputText(name, text, own, prompt, source, attack)
 
 
 def _decoded(content: bytes, where: str) -> str:

@@ -117,6 +117,7 @@ def _print_json(item: InputText, verdict: Verdict, detector: Detector, warnings:
 
     record = {
         "name": item.name,
+        **({"attack": item.attack} if item.attack else {}),
         "detected": verdict.detected,
         "p_value": verdict.p_value,
         "score": verdict.score,
@@ -146,7 +147,7 @@ class _Screen:
         if item.source and item.source != self._source:
             console.print(printable(item.source), soft_wrap=True)
         self._source = item.source
-        name = f"  {item.name.removeprefix(f'{item.source}:')}" if item.source else item.name
+        name = f"  {item.title.removeprefix(f'{item.source}:')}" if item.source else item.title
         found = "watermark found" if verdict.detected else "no watermark found"
         judged = f"{found} at alpha = {verdict.alpha:g} (p = {verdict.p_value:.3g}; {verdict.method})"
         style = "bold green" if verdict.detected else "bold"
@@ -168,7 +169,7 @@ def _judged(item: InputText, verdict: Verdict, detector: Detector, warnings: lis
     parts = spans(ids, verdict.evidence, detector.codec)
     pieces = [Piece.of(text, evidence) for text, evidence in parts]
     return JudgedText(
-        name=item.name,
+        name=item.title,
         p=verdict.p_value,
         detected=verdict.detected,
         alpha=verdict.alpha,
