@@ -41,6 +41,9 @@ HOW_NOT_WHAT: Final = frozenset({"batch_size", "failure_limit", "output", "retry
 """Fields that say how to work, not what to compute: they are in no hash and in no result."""
 
 
+_EXPLAINED: Final = "`wmbench run --help` explains them as options, such as --heldout-texts for `heldout_texts`"
+
+
 def _named(value: Any) -> Any:
     """`none` is short for `{name: none}`."""
     return {"name": value} if isinstance(value, str) else value
@@ -176,9 +179,10 @@ def load_config(
     if isinstance(said.get("schemes"), list):
         said["schemes"] = _as_in_preset(said["schemes"], PRESETS[preset])
     effective = merged(PRESETS[preset], said)
-    validated(RunConfig, effective, "run configuration", where)  # overrides need lists and dictionaries to work on
+    # Overrides need lists and dictionaries to work on.
+    validated(RunConfig, effective, "run configuration", where, _EXPLAINED)
     said = _overridden(said, effective, overrides or Overrides())
-    config = validated(RunConfig, merged(PRESETS[preset], said), "run configuration", where)
+    config = validated(RunConfig, merged(PRESETS[preset], said), "run configuration", where, _EXPLAINED)
     if config.key is not None:
         key_source(config.key)  # a mistake is reported before anything is loaded
     config._said = frozenset(said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,8 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("syntax.py").write_text("x = 1\ndef (\n")
     Path("raises.py").write_text("x = 1\n\nx.nothing\n")
     Path("idle.py").write_text("x = 1\n")
+    Path("file").chmod(0o644)
+    Path("misspelt.yaml").write_text("schemes: [none]\nheldout_text: 5\n")
     Path("scheme.yaml").write_text("schemes: [greenlist]\n")
     Path("bad.yaml").write_text("schemes: [none")
     Path("damaged").mkdir()
@@ -48,6 +51,10 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("calibrate --scheme none --backbone tiny --out folder", 2, ["--out is a folder", "calibration.npz"]),
         ("calibrate --scheme patternmark --backbone tiny --out file/c.npz", 4, ["File exists", "a file stands where"]),
         ("validate scheme.yaml", 2, ["unknown scheme 'greenlist'", "--plugin FILE.py"]),
+        ("validate misspelt.yaml", 2, ["did you mean 'heldout_texts'", "wmbench run --help"]),
+        ("validate --scheme none -F min_token=3", 2, ["did you mean 'min_tokens'", "wmbench validate"]),
+        ("detect folder --scheme patternmark --backbone tiny", 2, ["holds no text", "next step: name the file itself"]),
+        ("key id file", 2, ["no usable key", "where: file", "64 or more hexadecimal digits"]),
         ("compare nowhere folder", 2, ["there is no such run folder", "where: nowhere"]),
         ("compare folder folder", 2, ["this folder has no results", "where: folder\n", "next step"]),
         ("compare folder damaged file", 2, ["Two runs are compared, but 3 were given"]),
@@ -73,6 +80,40 @@ def test_a_group_without_a_command_shows_its_help(capsys: pytest.CaptureFixture[
     output = capsys.readouterr()
     assert (output.out, output.err.split()[:2]) == ("", ["Usage:", "wmbench"])
     assert "error:" not in output.err
+
+
+@pytest.mark.parametrize(
+    ("words", "key", "code", "told"),
+    [
+        (f"run --scheme none --scheme patternmark {TINY}", "5a", 2, "no usable key"),
+        ("generate --scheme patternmark --backbone tiny red", "5a", 2, "no usable key"),
+        ("calibrate --scheme patternmark --backbone tiny --out c.npz", "5a", 2, "no usable key"),
+        (f"run --scheme none {TINY} --output file/runs", "5a" * 32, 4, "Not a directory"),
+        (f"run --scheme none {TINY} --output sealed/runs", "5a" * 32, 4, "Permission denied"),
+        (
+            "calibrate --scheme patternmark --backbone tiny --out c.npz --output sealed",
+            "5a" * 32,
+            4,
+            "Permission denied",
+        ),
+    ],
+)
+def test_key_and_output_are_looked_at_before_a_model_is_loaded(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: str,
+    key: str,
+    code: int,
+    told: str,
+) -> None:
+    Path("sealed").mkdir()
+    access = os.access
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path).name != "sealed" and access(path, mode))
+    monkeypatch.setattr("wmbench.bench.build.Builder.backbone", interrupt)
+    monkeypatch.setenv("WMBENCH_KEY", key)
+    assert main(words.split()) == code
+    assert told in capsys.readouterr().err
+    assert not list(Path("sealed").iterdir())
 
 
 def interrupt(*_: object, **__: object) -> None:

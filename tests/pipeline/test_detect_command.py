@@ -149,6 +149,8 @@ def test_a_foreign_calibration_is_refused_by_name(
     errors = capsys.readouterr().err
     assert "made for another detector" in errors
     assert difference in errors
+    if "--scheme" in arguments:
+        assert f"why: {difference}\n" in errors, "its settings are no news"
 
 
 def test_the_calibration_s_own_scheme_in_another_spelling() -> None:

@@ -100,6 +100,11 @@ class Builder:
             return self._throw_away_key
         return load_key(plan.config, self.note)
 
+    def require_usable_key(self, plan: RunPlan) -> None:
+        """Refuse a key that is named and cannot be used, before anything is loaded. None is made yet."""
+        if _has_key(plan.config):
+            self.key(plan)
+
     @cached_property
     def _throw_away_key(self) -> SecretKey:
         self.note("you have no key yet: the first run makes one, and its folder is named by that key")

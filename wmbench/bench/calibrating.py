@@ -134,6 +134,8 @@ def require_fitting(calibration: Calibration, detector: Detector, key_id: str | 
         if before != now
     ]
     if differences:
+        if made.get("name") != present["name"]:
+            differences = differences[:1]  # whatever else differs follows from that
         if len(differences) > 1:  # the features differ with the settings; saying so helps only when nothing else does
             differences = [line for line in differences if not line.startswith("features:")]
         raise CalibrationError(

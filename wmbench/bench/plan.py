@@ -239,7 +239,8 @@ def resolve_nulls(config: RunConfig, host: Host) -> list[Resolved[DatasetInfo]]:
 def _filters(config: RunConfig, decoding: Decoding) -> FilterSettings:
     """The paper's 150 of 300 tokens; half of the answer where that is shorter."""
     fewest = min(LONGEST_NULL, decoding.max_new_tokens) // 2
-    return validated(FilterSettings, {"min_tokens": fewest, **config.filters}, "filters")
+    listed = "`wmbench validate` prints them with their values"
+    return validated(FilterSettings, {"min_tokens": fewest, **config.filters}, "filters", listed=listed)
 
 
 def resolve_dataset(name: str, host: Host, kind: Literal["prompts", "nulls"] = "prompts") -> Resolved[DatasetInfo]:
