@@ -76,7 +76,7 @@ def test_what_is_no_text_is_judged_with_a_warning(
     [
         (bytes(range(256)) * 4, "no UTF-8"),
         ("Save a little every month. ".encode("utf-16") * 20, "zeros"),
-        (b"PK\x03\x04 some words in an archive", "an archive"),
+        (b"PK\x03\x04" + b" some words in an archive" * 20, "an archive"),
     ],
 )
 def test_what_is_certainly_no_text_is_refused(

@@ -132,7 +132,7 @@ def _record(source: str, number: int, line: str) -> Iterator[InputText]:
 def _decoded(content: bytes, where: str) -> str:
     text = content.decode("utf-8-sig", "replace")
     share, is_archive = share_of_no_text(text), content.startswith(_ZIP)
-    if is_archive or (share > _MOST_NOT_TEXT and len(content) >= _FEWEST_BYTES):
+    if len(content) >= _FEWEST_BYTES and (is_archive or share > _MOST_NOT_TEXT):
         raise ConfigError(
             "this is not a text",
             where=where,
