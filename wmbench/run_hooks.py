@@ -72,7 +72,7 @@ class RunHooks:
         observers: Iterable[object] = (),
     ) -> None:
         self.record = record
-        self._module = getattr(plugin, "__name__", type(plugin).__module__)
+        self._module: str = getattr(plugin, "__module__", "") or getattr(plugin, "__name__", "")  # it may be a module
         self.manager = pluggy.PluginManager(PROJECT)
         self.manager.add_hookspecs(RunSpecs)
         if codec is not None:

@@ -108,7 +108,7 @@ def _load(path: str, plugin: PluginRecord | None = None) -> click.Command:
 
     command = load_attribute(path, plugin)
     if not isinstance(command, click.Command):
-        raise PluginError(f"{path!r} is not a click command", hint="report it to the plugin's author")
+        raise PluginError(f"{path!r} is not a click command", hint=plugin.remedy if plugin else None)
     return command
 
 
