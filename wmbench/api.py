@@ -59,6 +59,7 @@ def generate(
 
     texts = [prompts] if isinstance(prompts, str) else list(prompts)
     plan, builder = _one({"schemes": [scheme], **settings}, plugins)
+    builder.require_usable_key(plan)
     samples = [Sample(f"prompt-{i:04d}", text, "", i) for i, text in enumerate(texts)]
     require_room(samples, builder.backbone(plan.backbone), plan.decoding)
     found = {g.sample.id: g for g in answered(plan, builder, builder.key(plan), samples)}

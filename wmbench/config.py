@@ -19,6 +19,7 @@ from wmbench.keys import KeySource
 from wmbench.presets import DEFAULT_PRESET, PRESETS
 from wmbench.prf import Prf
 from wmbench.redaction import shown
+from wmbench.registry import folded
 from wmbench.settings import Settings as Settings
 from wmbench.settings import merged as merged
 from wmbench.settings import parse_override as parse_override
@@ -28,6 +29,8 @@ from wmbench.settings import validated as validated
 
 ALL, LOCAL, FEW = "all", "local", "few"
 """In place of a name: everything registered; every attack that costs nothing; four of those, for a first look."""
+DEFAULT_BACKBONE = "mini"
+"""Meant by settings of a backbone where none is named."""
 CHAIN = "|"
 """Between attacks that work on each other's results."""
 
@@ -36,6 +39,9 @@ LIMITS: Final = ("max_calls", "max_cost")
 """Budgets of a command: every attack that has such a setting gets them."""
 HOW_NOT_WHAT: Final = frozenset({"batch_size", "failure_limit", "output", "retry_failed", "workers", *LIMITS})
 """Fields that say how to work, not what to compute: they are in no hash and in no result."""
+
+
+_EXPLAINED: Final = "`wmbench run --help` explains them as options, such as --heldout-texts for `heldout_texts`"
 
 
 def _named(value: Any) -> Any:
@@ -173,9 +179,10 @@ def load_config(
     if isinstance(said.get("schemes"), list):
         said["schemes"] = _as_in_preset(said["schemes"], PRESETS[preset])
     effective = merged(PRESETS[preset], said)
-    validated(RunConfig, effective, "run configuration", where)  # overrides need lists and dictionaries to work on
+    # Overrides need lists and dictionaries to work on.
+    validated(RunConfig, effective, "run configuration", where, _EXPLAINED)
     said = _overridden(said, effective, overrides or Overrides())
-    config = validated(RunConfig, merged(PRESETS[preset], said), "run configuration", where)
+    config = validated(RunConfig, merged(PRESETS[preset], said), "run configuration", where, _EXPLAINED)
     if config.key is not None:
         key_source(config.key)  # a mistake is reported before anything is loaded
     config._said = frozenset(said)
@@ -184,8 +191,8 @@ def load_config(
 
 def _as_in_preset(schemes: Sequence[Any], preset: Settings) -> list[Any]:
     """Schemes that are only named keep the settings that the preset has for them."""
-    own = {one["name"]: one for one in preset.get("schemes", []) if isinstance(one, dict)}
-    return [own.get(one, one) if isinstance(one, str) else one for one in schemes]
+    own = {folded(one["name"]): one for one in preset.get("schemes", []) if isinstance(one, dict)}
+    return [own.get(folded(one), one) if isinstance(one, str) else one for one in schemes]
 
 
 def _plural(settings: Mapping[str, Any]) -> Settings:
@@ -205,9 +212,8 @@ def _overridden(said: Settings, effective: Settings, overrides: Overrides) -> Se
     if overrides.attacks:
         said["attacks"] = override_choices(effective.get("attacks", []), overrides.attacks, "attack", "-A")
     if overrides.backbone:
-        if not effective.get("backbones"):
-            raise ConfigError("a setting of the backbone, but which backbone is meant?", hint="name it with --backbone")
-        said["backbones"] = override_choices(effective["backbones"], overrides.backbone, "backbone", "-B")
+        chosen = effective.get("backbones") or [DEFAULT_BACKBONE]
+        said["backbones"] = override_choices(chosen, overrides.backbone, "backbone", "-B")
     if overrides.decoding:
         own = {name.removeprefix("decoding."): value for name, value in overrides.decoding.items()}
         said["decoding"] = merged(effective.get("decoding", {}), own)
@@ -233,7 +239,7 @@ def override_choices(choices: Sequence[Any], overrides: Settings, kind: str, opt
     names = [str(choice.get("name", "")) for choice in chosen]
     for dotted, value in overrides.items():
         owner, dot, setting = dotted.rpartition(".")
-        if dot and not any(owner in _steps(name) for name in names):
+        if dot and not any(_step_of(owner, name) for name in names):
             if not {ALL, LOCAL, FEW} & set(names):
                 raise UnknownNameError(f"{kind} in {option}", owner, names, hint=f"add --{kind} {owner}")
             chosen.append({"name": owner})  # chosen by `all` or `local`; now by itself, with its own settings
@@ -244,12 +250,15 @@ def override_choices(choices: Sequence[Any], overrides: Settings, kind: str, opt
                 f"{option} {dotted}: which {kind} is meant?", why=why, hint=f"{option} <{kind}>.{dotted}=..."
             )
         for choice, name in zip(chosen, names, strict=True):
-            if not dot or owner in _steps(name):
+            step = _step_of(owner, name)
+            if not dot or step:
                 # In a chain of attacks a setting keeps its owner's name.
-                choice["params"] = {**choice.get("params", {}), dotted if CHAIN in name else setting: value}
+                full = f"{step}.{setting}" if dot else dotted
+                choice["params"] = {**choice.get("params", {}), full if CHAIN in name else setting: value}
     return chosen
 
 
-def _steps(name: str) -> list[str]:
-    """`first|second:0.2` names two attacks."""
-    return [step.strip().partition(":")[0] for step in name.split(CHAIN)]
+def _step_of(owner: str, name: str) -> str:
+    """Which attack of `first|second:0.2`, or which thing, a setting's owner is; empty if none."""
+    steps = [step.strip().partition(":")[0] for step in name.split(CHAIN)]
+    return next((step for step in steps if folded(step) == folded(owner)), "")

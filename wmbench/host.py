@@ -16,85 +16,29 @@ import importlib
 import importlib.util
 import os
 import sys
-import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import pluggy
 
 from wmbench import __version__
-from wmbench.errors import ConfigError, PluginError, UnknownNameError
+from wmbench.errors import ConfigError, PluginError
+from wmbench.foreign import place_in_file, told
 from wmbench.hookspecs import DISCOVERY_HOOKS, PROJECT, DiscoverySpecs
-from wmbench.types import AttackInfo, BackboneEntry, DatasetInfo, EncoderInfo, Registered, SchemeInfo
+from wmbench.registry import INLINE
+from wmbench.registry import Entry as Entry
+from wmbench.registry import PluginRecord as PluginRecord
+from wmbench.registry import Registry as Registry
+from wmbench.types import AttackInfo, BackboneEntry, DatasetInfo, EncoderInfo, SchemeInfo
 
 STRICT_VARIABLE = "WMBENCH_STRICT_PLUGINS"
 DISABLE_VARIABLE = "WMBENCH_DISABLE_PLUGINS"
 ENTRY_POINT_GROUP = "wmbench"
 COMMAND_GROUPS = ("analyse",)
 """Groups of commands that plugins may add to, with a command named `analyse my-figure`."""
-
-Info = TypeVar("Info", bound=Registered)
-
-
-@dataclass(frozen=True, slots=True)
-class PluginRecord:
-    """One plugin, loaded or failed."""
-
-    name: str
-    distribution: str
-    version: str
-    hooks: tuple[str, ...] = ()
-    error: str | None = None
-
-    def __str__(self) -> str:
-        return f"{self.name} ({self.distribution} {self.version})"
-
-
-@dataclass(frozen=True, slots=True)
-class Entry(Generic[Info]):
-    """Something registered, and by whom."""
-
-    info: Info
-    plugin: PluginRecord
-
-
-class Registry(Mapping[str, Entry[Info]]):
-    """Registered things of one kind, by name. A name ending in ':' takes an argument: `jsonl:prompts.jsonl`."""
-
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-        self._entries: dict[str, Entry[Info]] = {}
-
-    def __getitem__(self, name: str) -> Entry[Info]:
-        return self._entries[name] if name in self._entries else self.resolve(name)[0]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._entries))
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._entries  # Mapping's own would raise UnknownNameError
-
-    def resolve(self, name: str) -> tuple[Entry[Info], str]:
-        """The entry of a name, and the argument behind its colon (empty without one)."""
-        if name in self._entries and not name.endswith(":"):
-            return self._entries[name], ""
-        head, colon, argument = name.partition(":")
-        if colon and head + ":" in self._entries:
-            if not argument:
-                raise ConfigError(f"{self.kind} {name!r} needs something behind the colon", hint=f"{head}:<argument>")
-            return self._entries[head + ":"], argument
-        raise UnknownNameError(self.kind, name, self._entries)
-
-    def add(self, info: Info, plugin: PluginRecord) -> None:
-        if (taken := self._entries.get(info.name)) is not None:
-            raise PluginError(f"{self.kind} {info.name!r} is registered by both {taken.plugin} and {plugin}")
-        self._entries[info.name] = Entry(info, plugin)
 
 
 @dataclass
@@ -156,13 +100,13 @@ class Host:
             sys.modules.pop(alias, None)
         else:
             sys.modules[alias] = module
-        record = PluginRecord(path.stem, str(path), "inline")
+        record = PluginRecord(path.stem, str(path), INLINE)
         try:
             spec.loader.exec_module(module)
         except (Exception, SystemExit) as error:
             raise PluginError(
                 f"plugin file {str(path)!r} does not load",
-                where=_place(error, path),
+                where=place_in_file(error, path),
                 why=f"{type(error).__name__}: {getattr(error, 'msg', None) or error}",
                 hint="correct the file; --debug shows the traceback",
             ) from error
@@ -270,14 +214,6 @@ def _flatten(hook: str, results: Iterable[Any]) -> list[Any]:
     return items
 
 
-def _place(error: BaseException, path: Path) -> str:
-    """The line of a plugin file that an error stems from."""
-    frames = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
-    frames += [(error.filename or "", error.lineno)] if isinstance(error, SyntaxError) else []
-    lines = [line for file, line in frames if file == str(path.absolute())]
-    return f"{path}:{lines[-1]}" if lines else str(path)
-
-
 def load_attribute(path: str, plugin: PluginRecord | None = None) -> Any:
     """The object behind an import path `package.module:attribute`."""
     owner = f"plugin {plugin}" if plugin else f"wmbench {__version__}"
@@ -289,9 +225,10 @@ def load_attribute(path: str, plugin: PluginRecord | None = None) -> Any:
         for part in attribute.split("."):
             target = getattr(target, part)
     except (Exception, SystemExit) as error:  # a module may raise anything at import
+        is_inline = plugin is not None and plugin.version == INLINE
         raise PluginError(
             f"{owner} cannot load {path!r}",
-            why=f"{type(error).__name__}: {error}",
-            hint="reinstall or update the plugin",
+            why=told(error, module_name),
+            hint="correct the file" if is_inline else "reinstall or update the plugin",
         ) from error
     return target

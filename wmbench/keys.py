@@ -81,15 +81,16 @@ class SecretKey:
         try:
             with Path(path).open("rb") as file:
                 mode = os.fstat(file.fileno()).st_mode  # of the open file: its name may be given to another one
-                if os.name == "posix" and mode & 0o077:
-                    why = f"its mode is {stat.S_IMODE(mode):04o}, and who reads the key can forge the watermark"
-                    raise KeyFileError("the key file is not private", where=where, why=why, hint=f"chmod 600 {where}")
                 secret = _secret_from_hex(file.read(1 << 16).decode("ascii", "replace"))
         except OSError as error:
             where = shown_path(Path(path))
             cause = None if where == HIDDEN else error  # it names the file
             raise KeyFileError("the key cannot be read", where=where, why=str(error.strerror), hint=_NEW_KEY) from cause
-        return cls(secret, where)
+        key = cls(secret, where)  # what is no key need not be private
+        if os.name == "posix" and mode & 0o077:
+            why = f"its mode is {stat.S_IMODE(mode):04o}, and who reads the key can forge the watermark"
+            raise KeyFileError("the key file is not private", where=where, why=why, hint=f"chmod 600 {where}")
+        return key
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Create a file that only its owner can read; an existing file is never overwritten."""

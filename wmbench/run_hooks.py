@@ -14,6 +14,7 @@ import numpy as np
 import pluggy
 
 from wmbench.errors import ConfigError, PluginError, WmbenchError
+from wmbench.foreign import line_in, told
 from wmbench.hookspecs import PROJECT, RUN_HOOKS, RunSpecs, hookimpl
 from wmbench.types import (
     AttackContext,
@@ -71,6 +72,7 @@ class RunHooks:
         observers: Iterable[object] = (),
     ) -> None:
         self.record = record
+        self._module: str = getattr(plugin, "__module__", "") or getattr(plugin, "__name__", "")  # it may be a module
         self.manager = pluggy.PluginManager(PROJECT)
         self.manager.add_hookspecs(RunSpecs)
         if codec is not None:
@@ -106,14 +108,17 @@ class RunHooks:
             return getattr(self.manager.hook, hook)(**arguments)
         except WmbenchError as error:
             error.where = error.where or f"plugin {self.record}, hook {hook}"
+            line = line_in(error, self._module) if isinstance(error, PluginError) else ""
+            if line and line not in error.where:
+                error.where += f" ({line})"
             raise
         except (KeyboardInterrupt, MemoryError):
             raise
         except (Exception, SystemExit) as error:  # sys.exit() in a hook would end the run without a word
             raise PluginError(
                 f"plugin {self.record} failed in hook {hook}",
-                why=f"{type(error).__name__}: {error}",
-                hint="report it to the plugin's author; --debug shows the traceback",
+                why=told(error, self._module),
+                hint=self.record.remedy,
             ) from error
 
     def _refuse(self, hook: str, why: str) -> PluginError:
@@ -151,7 +156,8 @@ class RunHooks:
             if not _is_flat_integers(array):
                 raise self._refuse("features", "offsets and lengths are flat arrays of integers")
         if len(features) != len(texts) or len(features.offsets) != len(texts) + 1:
-            raise self._refuse("features", f"expected Features of {len(texts)} texts")
+            got = f"{len(features)} lengths and {len(features.offsets)} offsets"
+            raise self._refuse("features", f"expected Features of {len(texts)} texts, got {got}")
         if not isinstance(features.values, np.ndarray) or features.values.ndim == 0:
             raise self._refuse("features", "values is an array with one row per feature")
         ends = features.offsets[0], features.offsets[-1]
@@ -163,10 +169,10 @@ class RunHooks:
         self.require("score", "score texts")
         views = self._call("score", features=features, key=key, context=context)
         if not isinstance(views, Views) or not _is_list(views.names, str) or not views.names:
-            raise self._refuse("score", "expected Views with the names of one or more views")
+            raise self._refuse("score", f"expected Views with the names of one or more views, got {_shown(views)}")
         expected = (len(features), len(views.names))
         if not isinstance(views.scores, np.ndarray) or views.scores.shape != expected:
-            raise self._refuse("score", f"expected Views with scores of shape {expected}")
+            raise self._refuse("score", f"expected Views with scores of shape {expected}, got {_shown(views.scores)}")
         if views.scores.dtype.kind not in "fiu":
             raise self._refuse("score", f"scores must be numbers, not {views.scores.dtype}")
         if not np.isfinite(views.scores).all():
@@ -176,7 +182,7 @@ class RunHooks:
     def detect(self, views: Views, calibration: Calibration | None, context: TextContext) -> Sequence[Verdict]:
         verdicts = self._call("detect", views=views, calibration=calibration, context=context)
         if not _is_list(verdicts, Verdict) or len(verdicts) != len(views.scores):
-            raise self._refuse("detect", f"expected a list of {len(views.scores)} Verdicts")
+            raise self._refuse("detect", f"expected a list of {len(views.scores)} Verdicts, got {_shown(verdicts)}")
         if any(not isinstance(v.p_value, float | int) or not 0 < v.p_value <= 1 for v in verdicts):
             raise self._refuse("detect", "a p-value is not a number in (0, 1]")
         for v in verdicts:
@@ -187,7 +193,7 @@ class RunHooks:
         self.require("attack", "attack texts")
         results = self._call("attack", texts=texts, context=context)
         if not _is_list(results, Attacked) or len(results) != len(texts):
-            raise self._refuse("attack", f"expected a list of {len(texts)} Attacked")
+            raise self._refuse("attack", f"expected a list of {len(texts)} Attacked, got {_shown(results)}")
         if any((r.text is None) == (r.error is None) for r in results):
             raise self._refuse("attack", "every result has either a text or an error")
         if any(not isinstance(r.error if r.text is None else r.text, str) for r in results):
@@ -208,6 +214,16 @@ class RunHooks:
 
 def _is_list(value: object, kind: type) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(item, kind) for item in value)
+
+
+def _shown(value: object) -> str:
+    """What came instead: its type, with the shape or the length."""
+    if isinstance(value, np.ndarray):
+        return f"shape {value.shape}"
+    kind = type(value).__name__
+    if not isinstance(value, list | tuple):
+        return kind
+    return f"a {kind} of {len(value)} {'/'.join(sorted({type(item).__name__ for item in value}))}".rstrip()
 
 
 def _is_flat_integers(array: object) -> bool:

@@ -82,8 +82,15 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> Settings:
 # --- errors without a pydantic traceback -----------------------------------------------------------------------
 
 
-def validated(model: type[Model], settings: Mapping[str, Any], what: str, where: str | None = None) -> Model:
-    """An instance of the model, or a ConfigError that names the field, the value and the near names."""
+def validated(
+    model: type[Model],
+    settings: Mapping[str, Any],
+    what: str,
+    where: str | None = None,
+    listed: str = "run `wmbench ls --settings` to see every setting with its default",
+) -> Model:
+    """An instance of the model, or a ConfigError that names the field, the value and the near names; `listed` says
+    where its settings are explained."""
     try:
         # Unknown names are refused even where the plugin's model would ignore them: a misspelt setting never passes.
         return model.model_validate(dict(settings), extra=model.model_config.get("extra") or "forbid")
@@ -95,9 +102,7 @@ def validated(model: type[Model], settings: Mapping[str, Any], what: str, where:
             problems[0],
             where=where,
             why="; ".join(problems[1:]) or (f"known settings: {known}" if unknown_only else None),
-            hint="run `wmbench ls --settings` to see every setting with its default"
-            if unknown_only
-            else "correct the value",
+            hint=listed if unknown_only else "correct the value",
         ) from None  # the cause would show every input, the good ones too
 
 

@@ -11,10 +11,34 @@ import pytest
 import torch
 
 from tests.backbones.families import load
+from wmbench.cli import main
 from wmbench.errors import ConfigError
 from wmbench.runtime.backbones.hf import carrier
 
 CPU, ELSEWHERE = torch.device("cpu"), torch.device("meta")
+
+
+@pytest.mark.parametrize("backbone", [[], ["--model", "tiny"]])
+@pytest.mark.parametrize(
+    ("device", "told"),
+    [("cuda", "CUDA is not available"), ("mps", "not a device that is supported"), ("split", "not split over GPUs")],
+)
+def test_a_device_that_is_not_there_is_the_user_s_mistake(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    backbone: list[str],
+    device: str,
+    told: str,
+) -> None:
+    """Of the embedded models, too; and where none is named, the default one is meant."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setenv("WMBENCH_KEY", "5a" * 32)
+    where = ["--output", str(tmp_path), "--no-attacks"]
+    assert main(["run", "--scheme", "none", "--samples", "1", "--device", device, *backbone, *where]) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert "plugin" not in error
 
 
 @pytest.fixture

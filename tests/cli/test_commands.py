@@ -156,7 +156,7 @@ def test_generate_takes_the_scheme_of_its_file(
         (["run", "--scheme", "none", "--samples", "few"], ["--samples", "few"]),
         (["run", "--scheme", "none", "--samples", "0"], ["samples = 0"]),
         (["run", "--scheme", "none", "-D", "temprature=1"], ["did you mean 'temperature'"]),
-        (["run", "--scheme", "none", "-B", "seed=1"], ["which backbone"]),
+        (["run", "--scheme", "none", "-B", "seed=1"], ["backbone 'mini' has no setting 'seed'"]),
         (["run", "--scheme", "none", "-S", "delta"], ["-S expects name=value"]),
         (["run", "--scheme", "none", "--key", "0" * 64, *PLUGIN, "--scheme", "demo"], ["env:VARIABLE or file:PATH"]),
         (["run", "--scheme", "none", "--plugin", "nowhere.py"], ["plugin file 'nowhere.py' does not exist"]),

@@ -87,6 +87,16 @@ def test_a_broken_attack_in_one_file(capsys: pytest.CaptureFixture[str]) -> None
     assert "def test_is_described" not in call(capsys, *plugin)[2]
 
 
+def test_one_cause_is_told_once_with_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call(capsys, *write_attack("return bonus"))
+    told = " ".join(out.split())
+    assert code == 1
+    assert told.count("NameError: name 'bonus' is not defined (inline.py:11)") == 1
+    assert told.count("next step: correct the file") == 1
+    assert told.count("failed as: ") == 5
+    assert "a stronger setting" not in err
+
+
 @pytest.mark.parametrize(
     ("preserves", "code", "outcome"), [("meaning", 1, "failed"), ("everything", 0, "not applicable")]
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from wmbench import hookimpl
 from wmbench.detection import Calibration
 from wmbench.errors import CalibrationError, ConfigError, PluginError
-from wmbench.host import PluginRecord
+from wmbench.host import Host, PluginRecord, load_attribute
 from wmbench.run_hooks import RunHooks
 from wmbench.runtime.backbones.tiny import ToyCodec
 from wmbench.types import (
@@ -77,6 +78,67 @@ def test_error_in_a_hook_is_named(hook: str) -> None:
     assert caught.value.exit_code == 3
     for part in ("mine (my-dist 4.5)", f"hook {hook}", "ZeroDivisionError: by zero"):
         assert part in str(caught.value)
+
+
+def scheme_file(folder: Path, body: str) -> RunHooks:
+    """A plugin in one file, as --plugin loads it; the body begins in line 12."""
+    source = f"""
+from wmbench import hookimpl
+from wmbench.types import *
+import numpy as np
+class Mine:
+    def __init__(self, config, context):
+        pass
+    @hookimpl
+    def decode_step(self, step): pass
+    @hookimpl
+    def score(self, features):
+        {body}
+@hookimpl
+def register_schemes():
+    return [SchemeInfo("mine", "one line", f"{{__name__}}:Mine")]
+"""
+    (folder / "mine.py").write_text(source)
+    entry = Host.discover([folder / "mine.py"]).schemes["mine"]
+    return RunHooks(load_attribute(entry.info.factory, entry.plugin)(None, None), entry.plugin, codec=CODEC)
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("return bonuss", "NameError: name 'bonuss' is not defined (mine.py:12)"),
+        ("return np.zeros(2).reshape(3)", "into shape (3,) (mine.py:12)"),
+    ],
+)
+def test_the_line_of_a_file_is_named_to_its_author(tmp_path: Path, body: str, why: str) -> None:
+    """The innermost one in the file, not in a library that it calls."""
+    with pytest.raises(PluginError) as caught:
+        scheme_file(tmp_path, body).score(FEATURES, None, CONTEXT)
+    assert str(caught.value.why).endswith(why)
+    assert str(caught.value.hint).startswith("correct the file")
+
+
+def test_a_refusal_inside_of_a_hook_names_the_line(tmp_path: Path) -> None:
+    body = 'from wmbench.errors import PluginError; raise PluginError("unsound", where="hook score")'
+    with pytest.raises(PluginError) as caught:
+        scheme_file(tmp_path, body).score(FEATURES, None, CONTEXT)
+    assert caught.value.where == "hook score (mine.py:12)"
+
+
+@pytest.mark.parametrize(
+    ("hook", "result", "got"),
+    [
+        ("score", Views(("a",), np.zeros((3, 1))), "of shape (2, 1), got shape (3, 1)"),
+        ("score", Views(("a",), [[1.0], [2.0]]), "got a list of 2 list"),  # type: ignore[arg-type]
+        ("features", Features.pack([np.array([3])], [1]), "of 2 texts, got 1 lengths and 2 offsets"),
+        ("detect", [0.5, 0.5], "2 Verdicts, got a list of 2 float"),
+        ("attack", None, "2 Attacked, got NoneType"),
+    ],
+)
+def test_a_wrong_shape_is_told(hook: str, result: Any, got: str) -> None:
+    with pytest.raises(PluginError) as caught:
+        CALLS[hook](RunHooks(plugin_with(**{hook: lambda: result}), RECORD, codec=CODEC))
+    assert got in str(caught.value.why)
 
 
 @pytest.mark.parametrize("hook", CALLS)

@@ -10,11 +10,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.pipeline.helpers import KEY, PLUGIN, run
+from wmbench.bench.calibrating import recorded_settings
 from wmbench.bench.inputs import read_inputs
 from wmbench.bench.jsonl import JsonlFile
 from wmbench.cli import main
@@ -69,10 +71,52 @@ def test_what_is_no_text_is_judged_with_a_warning(
     assert not any("look like text" in warning or "no text" in warning for warning in plain)
 
 
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (bytes(range(256)) * 4, "no UTF-8"),
+        ("Save a little every month. ".encode("utf-16") * 20, "zeros"),
+        (b"PK\x03\x04" + b" some words in an archive" * 20, "an archive"),
+    ],
+)
+def test_what_is_certainly_no_text_is_refused(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, why: str
+) -> None:
+    file = tmp_path / "picture.txt"
+    file.write_bytes(content)
+    assert detect(finished, str(file)) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    for told in ("this is not a text", f"where: {file}", why, "next step"):
+        assert told in output.err
+
+
+def test_old_encodings_and_odd_characters_are_texts(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "latin.txt").write_bytes(("Der Fluß fließt über die Brücke. " * 40).encode("latin-1"))
+    (tmp_path / "zero.txt").write_bytes(b"w3 w4 w5 \0 " * 5 + b"w6 " * 400)
+    assert len(detected_json(capsys, finished, str(tmp_path))) == 2
+
+
+def test_a_second_calibration_is_no_text(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What a shell makes of runs/green_*/calibration.npz."""
+    (tmp_path / "text.txt").write_text("w3 w4 w5")
+    other = tmp_path / "calibration.npz"
+    other.write_bytes((finished / "calibration.npz").read_bytes())
+    assert detect(finished, str(tmp_path / "text.txt"), str(other)) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert "a calibration was given as a text" in output.err
+    assert f"where: {other}" in output.err
+    assert "name one calibration" in output.err
+
+
 def test_a_calibration_of_its_own_equals_the_run_s(finished: Path, tmp_path: Path) -> None:
     out = tmp_path / "new" / "green.npz"
     arguments = ["--scheme", "green", "--backbone", "tiny", "--out", str(out), *SMALL, "--plugin", str(PLUGIN)]
-    assert main(["calibrate", *arguments, "--output", str(tmp_path / "runs")]) == 0
+    for _ in range(2):  # one of ours may be made again
+        assert main(["calibrate", *arguments, "--output", str(tmp_path / "runs")]) == 0
     assert out.read_bytes() == (finished / "calibration.npz").read_bytes()
     assert Calibration.load(out).metadata["nulls"]["tokens"] == [12, 24]
 
@@ -105,6 +149,14 @@ def test_a_foreign_calibration_is_refused_by_name(
     errors = capsys.readouterr().err
     assert "made for another detector" in errors
     assert difference in errors
+    if "--scheme" in arguments:
+        assert f"why: {difference}\n" in errors, "its settings are no news"
+
+
+def test_the_calibration_s_own_scheme_in_another_spelling() -> None:
+    made = Calibration(np.zeros((3, 1)), ("a",), {"scheme": {"name": "dlm_kgw", "settings": {"delta": 3.0}}})
+    assert recorded_settings(made, "dlm-kgw") == recorded_settings(made)
+    assert recorded_settings(made, "umr") == {"schemes": ["umr"]}
 
 
 def test_no_key_is_made_up_for_detection(
@@ -167,6 +219,21 @@ def test_a_file_of_many_texts_is_named_once(finished: Path, tmp_path: Path, caps
     assert first.startswith(f"{tmp_path}/a.txt: ")
     assert heading == f"{tmp_path}/b.jsonl"
     assert [line.partition(":")[0] for line in others] == ["  x", "  2"]
+
+
+def test_the_attacks_of_a_text_are_told_apart(
+    finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a file as `wmbench attack --out` writes it."""
+    attacked = [{"id": "x", "attack": name, "text": "w6 w7", "error": None} for name in ("delete-0.2", "crop")]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(record) + "\n" for record in attacked))
+    page = tmp_path / "page.html"
+    assert detect(finished, str(tmp_path / "a.jsonl"), "--html", str(page)) == 0
+    found = [line.partition(":")[0] for line in capsys.readouterr().out.splitlines() if "watermark found" in line]
+    assert found == ["  x, delete-0.2", "  x, crop"]
+    assert "a.jsonl:x, crop" in page.read_text()
+    verdicts = detected_json(capsys, finished, str(tmp_path / "a.jsonl"))
+    assert [(v["name"].rpartition(":")[2], v["attack"]) for v in verdicts] == [("x", "delete-0.2"), ("x", "crop")]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from wmbench.cli.options import config_from_options
 from wmbench.config import load_config
 from wmbench.errors import ConfigError, IntegrityError
 from wmbench.report import render, write_report
-from wmbench.report.command import command_line
+from wmbench.report.command import command_line, commands
 from wmbench.report.document import Document, json_schema
 from wmbench.report.folders import find_runs
 from wmbench.report.gather import gather
@@ -218,6 +218,19 @@ def test_the_attack_s_name_finds_the_paper_s_figures_whatever_its_label(runs: Pa
 
 
 # --- the command -------------------------------------------------------------------------------------------------
+
+
+def test_runs_of_one_command_name_the_plugin_files_of_all() -> None:
+    asked = load_config(options={"schemes": ["mine", "none"], "attacks": []})
+    arguments = {"passed": asked.passed, "defaulted": asked.defaulted}
+    own = {"python": "3.12", "plugin mine": "my schemes/mine.py inline", "plugin runtime": "wmbench 0.1.0"}
+    other = {"passed": {"samples": 8}}
+    mine, control, unrelated = commands(
+        [{"arguments": arguments, "versions": own}, {"arguments": arguments}, {"arguments": other}]
+    )
+    assert mine == "wmbench run --scheme mine --scheme none --no-attacks --plugin 'my schemes/mine.py'"
+    assert control == mine
+    assert "--plugin" not in unrelated
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,10 @@ import pytest
 from tests.store.helpers import demo_host, resolve
 from wmbench.bench import build
 from wmbench.bench.build import Builder, default_key_file, load_key
+from wmbench.bench.resolved import Resolved
 from wmbench.config import RunConfig
 from wmbench.errors import ConfigError, PluginError
+from wmbench.host import Host
 
 
 def raising(error: BaseException) -> Callable[..., Any]:
@@ -42,6 +44,24 @@ def test_a_factory_that_fails_names_its_plugin(
         builder.prompts(plan)
     with pytest.raises(PluginError, match=r"plugin lab \(wmbench .* failed to build 'lab'"):
         list(builder.null_texts(plan.nulls[0], 1))
+
+
+def test_a_factory_in_a_file_names_its_line(tmp_path: Path) -> None:
+    """Registered under the short name of its module."""
+    source = """from wmbench import hookimpl
+from wmbench.types import AttackInfo
+@hookimpl
+def register_attacks():
+    return [AttackInfo("mine", "one line", "wmbench_inline_mine:make")]
+def make(config):
+    return bonus
+"""
+    (tmp_path / "mine.py").write_text(source)
+    host = Host.discover([tmp_path / "mine.py"])
+    with pytest.raises(PluginError) as caught:
+        Builder(host).attack(Resolved(host.attacks["mine"], None, "mine"))
+    assert caught.value.why == "NameError: name 'bonus' is not defined (mine.py:7)"
+    assert str(caught.value.hint).startswith("correct the file")
 
 
 def test_a_deliberate_error_of_a_factory_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 
 from tests.store.helpers import demo_host, resolve
-from wmbench.bench.plan import resolve_runs, spec_hash
+from wmbench.bench.plan import RunPlan, resolve_runs, spec_hash
 from wmbench.config import Overrides, key_source, load_config, parse_override, read_settings_file, validated
 from wmbench.errors import ConfigError, UnknownNameError
 
@@ -200,3 +200,20 @@ def test_a_scheme_that_is_only_named_keeps_the_settings_of_the_preset() -> None:
     assert [(one.name, one.params) for one in alone] == [("dlm_kgw", own.params), ("mine", {})]
     said = [{"name": "dlm_kgw", "params": {"delta": 1.0}}]
     assert load_config(preset="lab-mid", options={"schemes": said}).schemes[0].params == {"delta": 1.0}
+
+
+def test_hyphens_and_underscores_are_the_same_and_the_registered_name_is_recorded() -> None:
+    def made(scheme: str, attack: str, backbone: str) -> RunPlan:
+        config = load_config(
+            preset="lab-mid",
+            options={"schemes": [scheme], "attacks": [f"delete:0.3|{attack}:0.2", attack], "backbone": backbone},
+            overrides=Overrides({f"{scheme}.gamma": 0.3}, {f"{attack}.excerpts": 2}, {"layers": 1}),
+        )
+        return resolve_runs(config, demo_host())[0]
+
+    registered, typed = made("dlm_kgw", "copy-paste", "tiny-block"), made("dlm-kgw", "copy_paste", "tiny_block")
+    assert typed.config.passed == registered.config.passed
+    assert typed.describe() == registered.describe()
+    assert typed.scheme.dump()["delta"] == 4.5, "the preset's own"
+    with pytest.raises(UnknownNameError):
+        made("dlm kgw", "copy-paste", "tiny-block")

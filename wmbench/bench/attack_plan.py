@@ -157,7 +157,7 @@ def resolve_attack(choice: Choice, host: Host, limits: Mapping[str, Any] = NO_LI
 
 def _chain(steps: tuple[Resolved[AttackInfo], ...], host: Host, limits: Mapping[str, Any]) -> AttackChain:
     used = [chain for step in steps for chain in getattr(step.settings, "uses", {}).get("attacks", {})]
-    inner = [name.strip().partition(":")[0] for chain in used for name in chain.split(CHAIN)]
+    inner = [host.attacks.spelled(name.strip()).partition(":")[0] for chain in used for name in chain.split(CHAIN)]
     infos = [*(step.info for step in steps), *(host.attacks[name].info for name in inner if name in host.attacks)]
     return AttackChain(steps, limits, max((info.cost for info in infos), key=get_args(CostClass).index))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -15,6 +16,7 @@ from wmbench.bench.draws import prompt_id
 from wmbench.bench.plan import Resolved, RunPlan, resolve_backbone
 from wmbench.config import Choice, RunConfig, key_source
 from wmbench.errors import ConfigError, KeyFileError, PluginError, WmbenchError
+from wmbench.foreign import told
 from wmbench.host import Entry, Host, load_attribute
 from wmbench.keys import DEFAULT_VARIABLE, KeySource, SecretKey
 from wmbench.types import BackboneEntry, DatasetInfo, Encoder, NullText, Sample, SchemeContext, TextCodec
@@ -98,6 +100,11 @@ class Builder:
             return self._throw_away_key
         return load_key(plan.config, self.note)
 
+    def require_usable_key(self, plan: RunPlan) -> None:
+        """Refuse a key that is named and cannot be used, before anything is loaded. None is made yet."""
+        if _has_key(plan.config):
+            self.key(plan)
+
     @cached_property
     def _throw_away_key(self) -> SecretKey:
         self.note("you have no key yet: the first run makes one, and its folder is named by that key")
@@ -162,6 +169,12 @@ def _made(entry: Entry[Any], *arguments: object) -> Any:
         return factory(*arguments)
 
 
+def _module_of(entry: Entry[Any]) -> str:
+    """By its own name: an inline plugin is registered under a shorter one, too."""
+    name = entry.info.factory.partition(":")[0]
+    return getattr(sys.modules.get(name), "__name__", name)
+
+
 @contextmanager
 def _foreign_code(entry: Entry[Any]) -> Iterator[None]:
     """Errors of a factory, or of a generator that it returned, name the plugin."""
@@ -173,6 +186,6 @@ def _foreign_code(entry: Entry[Any]) -> Iterator[None]:
         raise PluginError(
             f"plugin {entry.plugin} failed to build {entry.info.name!r}",
             where=entry.info.factory,
-            why=f"{type(error).__name__}: {error}",
-            hint="report it to the plugin's author; --debug shows the traceback",
+            why=told(error, _module_of(entry)),
+            hint=entry.plugin.remedy,
         ) from error

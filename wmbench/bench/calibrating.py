@@ -14,6 +14,7 @@ from wmbench.bench.provenance import versions
 from wmbench.detection import Calibration
 from wmbench.errors import CalibrationError, IntegrityError
 from wmbench.keys import SecretKey
+from wmbench.registry import folded
 from wmbench.settings import Settings
 
 
@@ -95,7 +96,9 @@ def recorded_settings(calibration: Calibration | None, scheme: str | Mapping[str
     made: Mapping[str, Any] = calibration.metadata if calibration is not None else {}
     recorded: Mapping[str, Any] = made.get("scheme") or {}
     settings: Settings = {}
-    if scheme is not None and scheme != recorded.get("name"):
+    if isinstance(scheme, str) and folded(scheme) == folded(recorded.get("name", "")):
+        scheme = None
+    if scheme is not None:
         settings["schemes"] = [scheme]
     elif recorded:
         params = recorded.get("settings") or {}
@@ -131,6 +134,8 @@ def require_fitting(calibration: Calibration, detector: Detector, key_id: str | 
         if before != now
     ]
     if differences:
+        if made.get("name") != present["name"]:
+            differences = differences[:1]  # whatever else differs follows from that
         if len(differences) > 1:  # the features differ with the settings; saying so helps only when nothing else does
             differences = [line for line in differences if not line.startswith("features:")]
         raise CalibrationError(

@@ -50,6 +50,18 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
 
 
+def require_writable(folder: Path) -> None:
+    """Refuse a folder that can be neither written to nor made. Nothing is made yet."""
+    with disk_errors(folder, "written to"):
+        there = folder.absolute()
+        while not there.exists():
+            there = there.parent
+        if not there.is_dir():
+            raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+
 def write_atomic(path: Path, content: bytes) -> None:
     """Write aside, sync, rename: a reader sees the old file or the new one, never a part."""
     aside = path.with_name(f".{path.name}.tmp")  # a fixed name: only the owner of the lock writes

@@ -11,6 +11,37 @@ from wmbench.quality import require_judge
 from wmbench.runtime.backbones.hf.directory import looks_like_a_path
 
 
+def spelled(config: RunConfig, host: Host) -> RunConfig:
+    """With every name as it was registered, so that `dlm-kgw` is recorded as the `dlm_kgw` that it means."""
+    return config.model_copy(
+        update={
+            "schemes": [_renamed(choice, host.schemes.spelled(choice.name)) for choice in config.schemes],
+            "attacks": [_spelled_attack(choice, host) for choice in config.attacks],
+            "backbones": [
+                choice if looks_like_a_path(choice.name) else _renamed(choice, host.backbones.spelled(choice.name))
+                for choice in config.backbones
+            ],
+        }
+    )
+
+
+def _renamed(choice: Choice, name: str) -> Choice:
+    return choice if name == choice.name else Choice(name=name, params=choice.params)
+
+
+def _spelled_attack(choice: Choice, host: Host) -> Choice:
+    """In a chain the settings have their owners' names, too."""
+    if CHAIN not in choice.name:
+        return _renamed(choice, host.attacks.spelled(choice.name))
+    name = CHAIN.join(host.attacks.spelled(step.strip()) for step in choice.name.split(CHAIN))
+    owners = {dotted: dotted.rpartition(".") for dotted in choice.params}
+    params = {
+        f"{host.attacks.spelled(owner)}{dot}{setting}": choice.params[dotted]
+        for dotted, (owner, dot, setting) in owners.items()
+    }
+    return choice if (name, params) == (choice.name, choice.params) else Choice(name=name, params=params)
+
+
 def require_names(config: RunConfig, host: Host) -> None:
     for choice in config.schemes:
         if choice.name != ALL:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from wmbench.bench.attack_checks import require_attacks, workable
 from wmbench.bench.build import Builder
-from wmbench.bench.disk import disk_errors
+from wmbench.bench.disk import disk_errors, require_writable
 from wmbench.bench.jsonl import cut_torn_line
 from wmbench.bench.plan import RunPlan, spec_hash
 from wmbench.bench.prompts import prompts_hash, require_room
@@ -117,6 +117,10 @@ def prepare(
 def prepare_all(plans: Sequence[RunPlan], builder: Builder, **options: Any) -> list[Run]:
     """All runs of a comparison, in their order; each knows the control on its prompts. Attacks are built once, to see
     that they can work."""
+    for plan in plans:
+        builder.require_usable_key(plan)
+    for output in () if builder.writes_nothing else {plan.config.output for plan in plans}:
+        require_writable(output)
     every = {attack.label: attack for plan in plans for attack in plan.attacks}
     able = {attack.label for attack in workable(list(every.values()), builder)}
     plans = [replace(plan, attacks=tuple(a for a in plan.attacks if a.label in able)) for plan in plans]

@@ -15,11 +15,11 @@ from typing import Any, Literal
 from wmbench.bench.attack_plan import AttackChain, resolve_attacks
 from wmbench.bench.draws import PROMPTS_PER_TEXT
 from wmbench.bench.filters import FilterSettings
-from wmbench.bench.names import require_names
+from wmbench.bench.names import require_names, spelled
 from wmbench.bench.resolved import Resolved as Resolved
 from wmbench.bench.resolved import known_settings, settings_of, slug
 from wmbench.bench.resolved import spec_hash as spec_hash
-from wmbench.config import ALL, Choice, RunConfig
+from wmbench.config import ALL, DEFAULT_BACKBONE, Choice, RunConfig
 from wmbench.errors import ConfigError
 from wmbench.host import Host, PluginRecord, Registry
 from wmbench.runtime.backbones.hf.directory import Checkpoint, looks_like_a_path
@@ -27,7 +27,7 @@ from wmbench.runtime.settings import Decoding
 from wmbench.settings import Settings, merged, validated
 from wmbench.types import BackboneEntry, DatasetInfo, KeyUse, Product, SchemeInfo
 
-PREFERRED_BACKBONES = ("mini", "tiny")
+PREFERRED_BACKBONES = (DEFAULT_BACKBONE, "tiny")
 PREFERRED_DATASETS = ("finance", "toy")
 PREFERRED_NULLS = ("lab",)
 """What is used when nothing is named: the first one that is installed."""
@@ -143,6 +143,7 @@ def resolve_runs(config: RunConfig, host: Host) -> list[RunPlan]:
         raise ConfigError(
             "no scheme is chosen", why=f"known: {', '.join(host.schemes) or 'none'}", hint="add --scheme <name>"
         )
+    config = spelled(config, host)
     require_names(config, host)
     backbones = [resolve_backbone(choice, host) for choice in config.backbones or [_default_backbone(host)]]
     prompts = config.datasets or [_preferred(PREFERRED_DATASETS, host.datasets)]
@@ -238,7 +239,8 @@ def resolve_nulls(config: RunConfig, host: Host) -> list[Resolved[DatasetInfo]]:
 def _filters(config: RunConfig, decoding: Decoding) -> FilterSettings:
     """The paper's 150 of 300 tokens; half of the answer where that is shorter."""
     fewest = min(LONGEST_NULL, decoding.max_new_tokens) // 2
-    return validated(FilterSettings, {"min_tokens": fewest, **config.filters}, "filters")
+    listed = "`wmbench validate` prints them with their values"
+    return validated(FilterSettings, {"min_tokens": fewest, **config.filters}, "filters", listed=listed)
 
 
 def resolve_dataset(name: str, host: Host, kind: Literal["prompts", "nulls"] = "prompts") -> Resolved[DatasetInfo]:

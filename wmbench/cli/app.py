@@ -52,6 +52,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 """Built-in commands: import path and one-line help, so that `wmbench --help` imports none of them."""
 
+_RESUMABLE = ("run", "sweep", "tune")
 _UNEXPECTED = 1
 _INTERRUPTED = 130
 _NOBODY_READS = 141  # as a shell counts a program that SIGPIPE ended
@@ -94,6 +95,7 @@ class LazyGroup(click.Group):
             near = difflib.get_close_matches(name, self.list_commands(ctx), n=2, cutoff=0.5)
             meant = f" Did you mean {' or '.join(near)}?" if near else ""
             raise click.UsageError(f"No such command {name!r}.{meant}", ctx)
+        ctx.ensure_object(Invocation).command = name
         return super().resolve_command(ctx, args)
 
     def _plugin_commands(self, ctx: click.Context) -> dict[str, tuple[str, str, PluginRecord]]:
@@ -106,7 +108,7 @@ def _load(path: str, plugin: PluginRecord | None = None) -> click.Command:
 
     command = load_attribute(path, plugin)
     if not isinstance(command, click.Command):
-        raise PluginError(f"{path!r} is not a click command", hint="report it to the plugin's author")
+        raise PluginError(f"{path!r} is not a click command", hint=plugin.remedy if plugin else None)
     return command
 
 
@@ -143,7 +145,7 @@ def _called(words: Sequence[str]) -> int:
             raise
         if invocation.debug and not isinstance(error, (click.ClickException, click.Abort)):
             traceback.print_exc()
-        return _report(error, words)
+        return _report(error, words, invocation.command)
 
 
 @contextmanager
@@ -169,21 +171,26 @@ def _write_nowhere() -> None:
             os.dup2(nowhere, stream.fileno())
 
 
-def _report(error: BaseException, words: Sequence[str]) -> int:
+def _report(error: BaseException, words: Sequence[str], command: str) -> int:
     """Print what, where, why and the next step; return the exit code."""
+    if isinstance(error, (KeyboardInterrupt, click.Abort)):
+        if command not in _RESUMABLE:
+            click.echo("error: interrupted\n  next step: no result was saved: the same command begins anew", err=True)
+            return _INTERRUPTED
+        error = Interrupted("interrupted", hint="run the same command again: it resumes")
     if isinstance(error, WmbenchError):
         click.echo(f"error: {error}", err=True)
         if isinstance(error, Interrupted):
             click.echo(f"  command: {shlex.join(['wmbench', *words])}", err=True)
         return error.exit_code
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return error.exit_code
     if isinstance(error, click.ClickException):
         context = getattr(error, "ctx", None)
-        command = context.command_path if context else "wmbench"
-        click.echo(f"error: {error.format_message()}\n  next step: {command} --help", err=True)
+        path = context.command_path if context else "wmbench"
+        click.echo(f"error: {error.format_message()}\n  next step: {path} --help", err=True)
         return 2
-    if isinstance(error, (KeyboardInterrupt, click.Abort)):
-        click.echo("error: interrupted", err=True)
-        return _INTERRUPTED
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else _UNEXPECTED
     click.echo(

@@ -28,17 +28,27 @@ def calibrate(invocation: Invocation, /, scheme: str, out: str, as_json: bool, *
     from wmbench.bench.build import Builder
     from wmbench.bench.calibrating import make_calibration
     from wmbench.bench.detector import Detector
-    from wmbench.bench.disk import make_folder
+    from wmbench.bench.disk import make_folder, require_writable
     from wmbench.bench.nulls import NullLibrary, NullSpec
     from wmbench.bench.plan import resolve_runs
+    from wmbench.detection import is_calibration
 
     path = Path(out)
     if path.is_dir():
         raise ConfigError("--out is a folder", where=out, hint="name a file, for instance calibration.npz")
+    if path.exists() and not is_calibration(path):
+        raise ConfigError(
+            "--out is a file that is no calibration",
+            where=out,
+            why="only a calibration is replaced by a new one",
+            hint="name another file, or remove this one",
+        )
     config = config_from_options(schemes=[scheme], no_attacks=True, **options)
     invocation.warn_about_broken_plugins()
     plan = resolve_runs(config, invocation.host)[0]
     builder = Builder(invocation.host, note)
+    builder.require_usable_key(plan)
+    require_writable(config.output)
     detector = Detector(plan, builder, builder.codec(plan.backbone))
     detector.hooks.require("score", "be calibrated")
     key = builder.key(plan)

@@ -14,19 +14,21 @@ Figure = Mapping[str, Any]
 
 
 @click.command()
-@click.argument("first", metavar="A")
-@click.argument("second", metavar="B")
+@click.argument("runs", metavar="A B", nargs=-1)
 @click.option("--different-nulls", is_flag=True, help="Compare although the null sets differ; the result is flagged.")
 @json_option
 @global_options
-def compare(first: str, second: str, different_nulls: bool, as_json: bool) -> None:
+def compare(runs: tuple[str, ...], different_nulls: bool, as_json: bool) -> None:
     """Compare two runs on the prompts they share, with paired intervals: A minus B, for every attack both have.
 
     Prompts are resampled as pairs, and so are the null texts. Runs that stand on different null sets are refused.
     """
     from wmbench.bench.comparison import compare_runs
 
-    found = compare_runs(Path(first), Path(second), any_nulls=different_nulls)
+    if len(runs) != 2:
+        raise click.UsageError(f"Two runs are compared, but {len(runs)} were given. Name two run folders.")
+    first, second = map(Path, runs)
+    found = compare_runs(first, second, any_nulls=different_nulls)
     if as_json:
         print_json(found)
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,8 @@ KINDS = ("scheme", "attack", "backbone", "encoder")
 BACKBONES = ("tiny", "tiny-block", "mini", "mini-full")
 FAILED = "failed"
 _STRONGER = "marked texts score higher"
+_ERROR = re.compile(r"[\w.]*(Error|Exception|Exit): ")
+"""How a reason begins where a check could not come to its end."""
 _STYLES = {"passed": "green", FAILED: "bold red"}
 
 Record = Mapping[str, Any]
@@ -95,7 +98,7 @@ def conform(
     if invocation.debug:
         for check in failed:
             note(f"\n{_title(check)}\n{check['details']}")
-    if any(check["check"] == _STRONGER for check in failed):
+    if any(check["check"] == _STRONGER and not _ERROR.match(check["reason"] or "") for check in failed):
         note("the texts of the suite have 40 tokens (64 on mini): a stronger setting, by -S, may show the mark")
     return int(bool(failed))
 
@@ -226,9 +229,13 @@ def _print(subject: str, checks: Sequence[Record]) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("check", "result", "reason"):
         table.add_column(column, overflow="fold", no_wrap=column == "result")
+    causes: dict[str, str] = {}
     for check in checks:
         outcome = Text(check["outcome"], style=_STYLES.get(check["outcome"], "dim"))
-        table.add_row(Text(_title(check)), outcome, Text(printable(check["reason"] or "")))
+        reason = check["reason"] or ""
+        if check["outcome"] == FAILED and (first := causes.setdefault(reason, _title(check))) != _title(check):
+            reason = f"as: {first}"
+        table.add_row(Text(_title(check)), outcome, Text(printable(reason)))
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console = Console(highlight=False, markup=False, width=120)

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from wmbench.types import Verdict
 
 _TEXTS_PER_CALL = 64
-_NOT_TEXT = ("\0", "\ufffd")
-"""Zero bytes, and what stands for bytes that are no UTF-8."""
 _MOST_NOT_TEXT = 0.01
 
 
@@ -103,10 +101,11 @@ def _plan(
 
 def _warnings(text: str, tokens: int, calibration: Calibration | None) -> Iterator[str]:
     from wmbench.bench.calibrating import null_tokens
+    from wmbench.bench.inputs import share_of_no_text
 
     if not text.strip():
         yield "there is no text in it"
-    if sum(map(text.count, _NOT_TEXT)) > _MOST_NOT_TEXT * len(text):
+    if share_of_no_text(text) > _MOST_NOT_TEXT:
         yield "it does not look like text: give the words of a document, not the bytes of its file"
     fewest, most = null_tokens(calibration) or (0, tokens)
     if not fewest <= tokens <= most:
@@ -118,6 +117,7 @@ def _print_json(item: InputText, verdict: Verdict, detector: Detector, warnings:
 
     record = {
         "name": item.name,
+        **({"attack": item.attack} if item.attack else {}),
         "detected": verdict.detected,
         "p_value": verdict.p_value,
         "score": verdict.score,
@@ -147,7 +147,7 @@ class _Screen:
         if item.source and item.source != self._source:
             console.print(printable(item.source), soft_wrap=True)
         self._source = item.source
-        name = f"  {item.name.removeprefix(f'{item.source}:')}" if item.source else item.name
+        name = f"  {item.title.removeprefix(f'{item.source}:')}" if item.source else item.title
         found = "watermark found" if verdict.detected else "no watermark found"
         judged = f"{found} at alpha = {verdict.alpha:g} (p = {verdict.p_value:.3g}; {verdict.method})"
         style = "bold green" if verdict.detected else "bold"
@@ -169,7 +169,7 @@ def _judged(item: InputText, verdict: Verdict, detector: Detector, warnings: lis
     parts = spans(ids, verdict.evidence, detector.codec)
     pieces = [Piece.of(text, evidence) for text, evidence in parts]
     return JudgedText(
-        name=item.name,
+        name=item.title,
         p=verdict.p_value,
         detected=verdict.detected,
         alpha=verdict.alpha,

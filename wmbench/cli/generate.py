@@ -54,6 +54,7 @@ def generate(
     from wmbench.bench.stages.decode import answered, sample_record
 
     builder = Builder(invocation.host, note)
+    builder.require_usable_key(plan)
     require_room(samples, builder.backbone(plan.backbone), plan.decoding)
     generations = answered(plan, builder, builder.key(plan), samples)
     for generation in _in_order(generations, samples):

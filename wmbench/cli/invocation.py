@@ -23,6 +23,8 @@ class Invocation:
 
     plugin_files: list[str] = field(default_factory=list)
     debug: bool = False
+    command: str = ""
+    """The name of the command, once it is known."""
 
     @cached_property
     def host(self) -> Host:

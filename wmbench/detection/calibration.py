@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wmbench.detection.archive import read_archive, write_archive
-from wmbench.errors import CalibrationError, IntegrityError
+from wmbench.errors import CalibrationError, IntegrityError, WmbenchError
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -204,6 +204,14 @@ class Calibration:
         smallest = self._null_counts.min(axis=1)
         order = np.argsort(smallest, kind="stable")
         return order, smallest[order]
+
+
+def is_calibration(path: str | os.PathLike[str]) -> bool:
+    """Whether a whole and unchanged one is stored there, of whatever version."""
+    try:
+        return read_archive(path)[1].get("kind") == "calibration"
+    except WmbenchError:
+        return False
 
 
 def needed_nulls(alpha: float, views: int) -> int:

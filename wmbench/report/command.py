@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 from wmbench.config import CHAIN, load_config
 from wmbench.errors import ConfigError
 from wmbench.presets import DEFAULT_PRESET, PRESETS
+from wmbench.registry import INLINE
 from wmbench.settings import parse_override
 
 _REPEATED: Final = {
@@ -26,10 +27,28 @@ _SWITCHED_OFF: Final = frozenset({"normalise"})
 """Flags that the command line can also switch off; the others are off unless they are given."""
 
 
-def command_line(arguments: Mapping[str, Mapping[str, Any]]) -> str:
+def commands(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The command of each run.json. Runs that were asked for together name the plugin files that any of them needs."""
+    asked = [json.dumps(run.get("arguments", {}), sort_keys=True) for run in runs]
+    files: dict[str, dict[str, None]] = {one: {} for one in asked}
+    for one, run in zip(asked, runs, strict=True):
+        files[one].update(dict.fromkeys(_plugin_files(run.get("versions", {}))))
+    return [command_line(run.get("arguments", {}), files[one]) for one, run in zip(asked, runs, strict=True)]
+
+
+def command_line(arguments: Mapping[str, Mapping[str, Any]], plugin_files: Iterable[str] = ()) -> str:
     """As one would type it. The key's source is a matter of one's own machine and is left out."""
     passed, defaulted = arguments.get("passed", {}), arguments.get("defaulted", {})
-    return shlex.join(["wmbench", "run", *_preset(defaulted), *_words(passed)])
+    plugins = [word for file in plugin_files for word in ("--plugin", file)]
+    return shlex.join(["wmbench", "run", *_preset(defaulted), *_words(passed), *plugins])
+
+
+def _plugin_files(versions: Mapping[str, str]) -> Iterator[str]:
+    """Those of plugins that are one file stand in place of a distribution."""
+    for name, version in versions.items():
+        file, _, kind = version.rpartition(" ")
+        if name.startswith("plugin ") and kind == INLINE:
+            yield file
 
 
 def _preset(defaulted: Mapping[str, Any]) -> list[str]:

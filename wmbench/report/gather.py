@@ -14,7 +14,7 @@ from wmbench.bench.cost import cost_per_token, seconds_per_token
 from wmbench.bench.derived import digest
 from wmbench.bench.textset import SAMPLES
 from wmbench.errors import IntegrityError
-from wmbench.report.command import command_line
+from wmbench.report.command import commands
 from wmbench.report.curves import by_length, low_roc
 from wmbench.report.document import Cell, Document, NullSet, RunReport
 from wmbench.report.folders import METRICS, RunFolder, find_runs, left_out, set_name
@@ -40,18 +40,18 @@ def gather(
     folders = find_runs(arguments)
     controls = {_origin(folder): folder for folder in folders if folder.is_control}
     runs = []
-    for folder in folders:
+    for folder, command in zip(folders, commands([folder.run for folder in folders]), strict=True):
         if folder.is_control:
-            runs.append(_control(folder))
+            runs.append(_control(folder, command))
         else:
-            runs.append(_measured(folder, controls.get(_origin(folder)), texts, host, key))
+            runs.append(_measured(folder, controls.get(_origin(folder)), texts, host, key, command))
     runs, repeated = told_apart(runs)
     found = [*left_out(arguments), *repeated, *warnings(runs)]
     return Document(wmbench=__version__, notices=notices(runs), warnings=found, runs=runs)
 
 
 def _measured(
-    folder: RunFolder, control: RunFolder | None, texts: int, host: Host | None, key: str | None
+    folder: RunFolder, control: RunFolder | None, texts: int, host: Host | None, key: str | None, command: str
 ) -> RunReport:
     metrics = folder.metrics
     try:
@@ -78,7 +78,7 @@ def _measured(
                 "more": {name: value for name, value in metrics.items() if name not in _SHOWN},
                 "examples": examples(folder, control, attacks, texts, light),
                 "no_evidence": no_evidence,
-                **_provenance(folder),
+                **_provenance(folder, command),
             }
         )
     except (KeyError, TypeError, ValidationError) as error:
@@ -91,7 +91,7 @@ def _measured(
 _AGAIN: Final = "delete metrics.json and run the same command again: it is computed anew"
 
 
-def _control(folder: RunFolder) -> RunReport:
+def _control(folder: RunFolder, command: str) -> RunReport:
     spec, parts = folder.run["spec"], folder.path.name.split("_")
     return RunReport.model_validate(
         {
@@ -106,17 +106,17 @@ def _control(folder: RunFolder) -> RunReport:
                 "kept": len(folder.samples),
                 "dropped": folder.run.get("dropped", {}),
             },
-            **_provenance(folder),
+            **_provenance(folder, command),
         }
     )
 
 
-def _provenance(folder: RunFolder) -> dict[str, Any]:
+def _provenance(folder: RunFolder, command: str) -> dict[str, Any]:
     run = folder.run
     spec = run.get("spec", {})
     return {
         "name": folder.path.resolve().name,
-        "command": command_line(run.get("arguments", {})),
+        "command": command,
         "key_use": run.get("scheme", {}).get("key_use", "secret"),
         "settings": {
             "scheme": spec.get("scheme", {}).get("settings", {}),

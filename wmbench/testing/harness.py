@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from wmbench.host import PluginRecord, load_attribute
 from wmbench.keys import SecretKey
+from wmbench.registry import INLINE
 from wmbench.run_hooks import RunHooks
 from wmbench.runtime.backbone import Backbone
 from wmbench.runtime.loop import decode, make_engine
@@ -27,7 +28,7 @@ def build(info: Registered, settings: Mapping[str, Any], *arguments: Any) -> Any
 
 def hooks_of(plugin: object, name: str = "", codec: TextCodec | None = None) -> RunHooks:
     """The checked run hooks of a scheme or attack object."""
-    return RunHooks(plugin, PluginRecord(name or type(plugin).__name__, "under test", "0"), codec=codec)
+    return RunHooks(plugin, PluginRecord(name or type(plugin).__name__, "under test", INLINE), codec=codec)
 
 
 def run_scheme(

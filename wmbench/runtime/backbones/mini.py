@@ -15,6 +15,7 @@ from wmbench.errors import ConfigError, IntegrityError
 from wmbench.lab.codec import END, MASK, lab_codec, weights_folder
 from wmbench.runtime.backbone import Attention, Prefix, Windows
 from wmbench.runtime.backbones.transformer import MaskedDiffusionTransformer, TransformerShape
+from wmbench.runtime.devices import one_device
 
 NEIGHBOURS = (-2, -1, 1, 2)
 """Offsets of its local mixing; the tensors do not tell."""
@@ -45,7 +46,7 @@ class MiniBackbone:
         self.config = config = config or MiniConfig()
         self.name = "mini" if config.attention == "block" else "mini-full"
         self.codec = lab_codec()
-        self.device = torch.device(config.device)
+        self.device = one_device(config.device, f"`{self.name}`")
         self.mask_id = self.codec.id_of(MASK)
         self.eos_ids = frozenset({self.codec.id_of(END)})
         self.vocab_size = self.codec.size

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from wmbench.runtime.backbone import Attention, Prefix, Windows
 from wmbench.runtime.backbones.transformer import MaskedDiffusionTransformer, TransformerShape
+from wmbench.runtime.devices import one_device
 from wmbench.types import TextCodec
 
 _EOS, _PAD, _MASK, _FIRST_WORD = 0, 1, 2, 3
@@ -76,7 +77,7 @@ class TinyBackbone:
         self.config = config = config or TinyConfig()
         self.name = f"tiny-{config.attention}"
         self.codec: TextCodec = ToyCodec(config.tokenizer_size)
-        self.device = torch.device(config.device)
+        self.device = one_device(config.device, f"`{self.name}`")
         self.mask_id = _MASK
         self.eos_ids = frozenset({_EOS})
         self.vocab_size = config.vocab_size

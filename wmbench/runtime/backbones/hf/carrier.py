@@ -15,9 +15,9 @@ from wmbench.runtime.backbones.hf.directory import Checkpoint
 from wmbench.runtime.backbones.hf.family import Family
 from wmbench.runtime.backbones.hf.keys import ConfigKeys
 from wmbench.runtime.backbones.hf.weights import fingerprint, stored_tensors, stream, targets_of
+from wmbench.runtime.devices import SPLIT, chosen_device
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-SPLIT = "split"
 
 
 @dataclass(frozen=True)
@@ -37,31 +37,6 @@ def import_transformers() -> Any:
     except ImportError as error:
         raise ConfigError("this backbone needs the package transformers", hint="pip install 'wmbench[hf]'") from error
     return transformers
-
-
-def chosen_device(name: str) -> torch.device:
-    """`auto`, `split` or a name of torch."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    unknown = ConfigError(f"{name!r} is not a device that is supported", hint="cpu, cuda, cuda:0, ..., split or auto")
-    try:
-        device = torch.device("cuda:0" if name == SPLIT else name)
-    except RuntimeError as error:
-        raise unknown from error
-    if device.type not in ("cpu", "cuda"):  # draws need float64, which others do not have
-        raise unknown
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(
-            f"device {name!r} was asked for, but CUDA is not available",
-            why="torch sees no GPU, or is a build without CUDA",
-            hint="use --device cpu, or install torch for your GPU",
-        )
-    if device.type == "cuda" and device.index is not None and device.index >= torch.cuda.device_count():
-        count = torch.cuda.device_count()
-        raise ConfigError(
-            f"there is no device {name!r}", why=f"GPUs found: {count}", hint=f"use --device cuda:0 to cuda:{count - 1}"
-        )
-    return device
 
 
 def chosen_dtype(name: str, device: torch.device) -> torch.dtype:

@@ -14,11 +14,12 @@ from torch import Tensor
 from wmbench.errors import ConfigError
 from wmbench.runtime.backbone import Attention, Prefix, Windows
 from wmbench.runtime.backbones.hf.backbone import banned_ids
-from wmbench.runtime.backbones.hf.carrier import SPLIT, chosen_device, chosen_dtype, import_transformers
+from wmbench.runtime.backbones.hf.carrier import chosen_dtype, import_transformers
 from wmbench.runtime.backbones.hf.codec import make_codec
 from wmbench.runtime.backbones.hf.directory import Checkpoint
 from wmbench.runtime.backbones.hf.settings import CheckpointSettings
 from wmbench.runtime.backbones.hf.weights import fingerprint, stored_tensors
+from wmbench.runtime.devices import one_device
 from wmbench.types import TextCodec
 
 _UNUSED = ("pooler", "seq_relationship", "position_ids", "discriminator_predictions")
@@ -57,12 +58,10 @@ class MaskedLmBackbone:
                 why=f"covered: llada, Dream, llada2_moe, {', '.join(_HEADS)}",
                 hint="a plugin can register a backbone of its own: docs/hooks.md",
             )
-        if settings.device == SPLIT:
-            raise ConfigError("a masked language model is not split over GPUs", hint="use --device cuda")
+        self.device = one_device(settings.device, "a masked language model")
         self.name = f"{kind} ({checkpoint.directory.name})"
         codec = make_codec(checkpoint, settings.prompt, settings.question)
         self.codec: TextCodec = codec
-        self.device = chosen_device(settings.device)
         dtype = chosen_dtype(settings.dtype, self.device)
         self.fingerprint = fingerprint(stored_tensors(checkpoint.directory), str(dtype))
         self.model = _load(checkpoint, dtype).to(self.device)

@@ -1,0 +1,92 @@
+"""What plugins registered, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from wmbench.errors import ConfigError, PluginError, UnknownNameError
+from wmbench.types import Registered
+
+INLINE = "inline"
+"""In place of the version of a plugin that is one file."""
+Info = TypeVar("Info", bound=Registered)
+
+
+def folded(name: str) -> str:
+    """Equal for names that a reader takes for the same."""
+    return name.replace("-", "_")
+
+
+@dataclass(frozen=True, slots=True)
+class PluginRecord:
+    """One plugin, loaded or failed."""
+
+    name: str
+    distribution: str
+    version: str
+    hooks: tuple[str, ...] = ()
+    error: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.distribution} {self.version})"
+
+    @property
+    def remedy(self) -> str:
+        """The next step when its code fails. Who gives a file with --plugin is its author."""
+        who = "correct the file" if self.version == INLINE else "report it to the plugin's author"
+        return f"{who}; --debug shows the traceback"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry(Generic[Info]):
+    """Something registered, and by whom."""
+
+    info: Info
+    plugin: PluginRecord
+
+
+class Registry(Mapping[str, Entry[Info]]):
+    """Registered things of one kind, by name. A name ending in ':' takes an argument: `jsonl:prompts.jsonl`."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._entries: dict[str, Entry[Info]] = {}
+
+    def __getitem__(self, name: str) -> Entry[Info]:
+        return self._entries[name] if name in self._entries else self.resolve(name)[0]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._entries))
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries  # Mapping's own would raise UnknownNameError
+
+    def spelled(self, name: str) -> str:
+        """The name as it was registered, for one that only mixes up hyphens and underscores; any other as it is."""
+        head, colon, argument = name.partition(":")
+        known = [registered.rstrip(":") for registered in self._entries]
+        found = [head] if head in known else [one for one in known if folded(one) == folded(head)]
+        return f"{found[0]}{colon}{argument}" if found else name
+
+    def resolve(self, name: str) -> tuple[Entry[Info], str]:
+        """The entry of a name, and the argument behind its colon (empty without one)."""
+        name = self.spelled(name)
+        if name in self._entries and not name.endswith(":"):
+            return self._entries[name], ""
+        head, colon, argument = name.partition(":")
+        if colon and head + ":" in self._entries:
+            if not argument:
+                raise ConfigError(f"{self.kind} {name!r} needs something behind the colon", hint=f"{head}:<argument>")
+            return self._entries[head + ":"], argument
+        hint = "run `wmbench ls` to see what is installed; what a file of your own registers needs --plugin FILE.py"
+        raise UnknownNameError(self.kind, name, self._entries, hint=hint)
+
+    def add(self, info: Info, plugin: PluginRecord) -> None:
+        if (taken := self._entries.get(info.name)) is not None:
+            raise PluginError(f"{self.kind} {info.name!r} is registered by both {taken.plugin} and {plugin}")
+        self._entries[info.name] = Entry(info, plugin)
