@@ -8,17 +8,20 @@ import hashlib
 import io
 import re
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 
 from tests.report.made_up import ATTACKS, BIDI, HOSTILE, SCHEMES, STRENGTHS
+from wmbench.bench.measure import FEW_TEXTS
 from wmbench.report import page as page_module
 from wmbench.report import render
 from wmbench.report.document import Document, Passage, Piece
 from wmbench.report.evidence import shades, visible
 from wmbench.report.latex import escaped
-from wmbench.report.page import JudgedText, evidence_page, html_page
-from wmbench.report.rates import KeyRate, LikeLengthRate, WrongKeys
+from wmbench.report.notes import told_apart, warnings
+from wmbench.report.page import JudgedText, _shown_texts, evidence_page, html_page
+from wmbench.report.rates import KeyRate, LikeLengthRate, Rate, WrongKeys
 from wmbench.types import Evidence
 
 pytest.importorskip("altair", reason="charts need the extra `report`")
@@ -58,6 +61,12 @@ class Elements(HTMLParser):
 @pytest.fixture(scope="module")
 def html(document: Document) -> str:
     return html_page(document)
+
+
+def charts_of(document: Document) -> dict[str, Any]:
+    from wmbench.report.charts import charts
+
+    return {chart.name: chart for chart in charts(document)}
 
 
 def digest(content: str) -> str:
@@ -153,6 +162,79 @@ def test_strength_curves(document: Document) -> None:
     assert "delete:grid" in left.caption
 
 
+def test_means_under_attack_are_over_what_all_runs_met(document: Document, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_module, "has_chart_library", lambda: False)  # the charts are asked for apart
+    assert f"<h1>{len(SCHEMES)} watermarks under {len(ATTACKS) - 1} attacks on mini</h1>" in html_page(document)
+    first, second, third, *others = document.measured
+    met = {run.name: [c for c in run.cells if c.attack in ("unattacked", "crop", "lab-expand")] for run in others}
+    met |= {first.name: first.cells, second.name: second.cells[:1], third.name: third.cells[:-1]}  # all but crop
+    runs = [run.model_copy(update={"cells": met[run.name]}) for run in document.measured]
+    mixed = document.model_copy(update={"runs": runs})
+    (warning,) = warnings(runs)
+    assert warning.startswith("mini · finance: the runs met different attacks. ")
+    assert warning.endswith(f"what all met: lab-expand; {second.scheme} met no attack.")
+    page = re.sub(r"<[^>]+>", " ", html_page(mixed))
+    assert f"{len(SCHEMES)} watermarks under up to {len(ATTACKS) - 1} attacks" in page
+    assert page.count("mean TPR at 1% FPR under lab-expand") == len(SCHEMES) - 1
+    assert page.count("met no attack ") == 1
+    only = next(cell.rate("0.01") for cell in first.cells if cell.attack == "lab-expand")
+    assert only is not None
+    (rows,) = charts_of(mixed)["quality"].spec["datasets"].values()
+    assert rows[0]["tpr"] == only.estimate
+    alone = mixed.model_copy(update={"runs": [runs[2], runs[3].model_copy(update={"cells": others[0].cells[-1:]})]})
+    assert alone.shared_attacks("mini · finance") == []
+    assert re.sub(r"<[^>]+>", " ", html_page(alone)).count("TPR at 1% FPR, unattacked") == 2
+
+
+def test_runs_of_one_scheme_are_one_watermark(document: Document, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_module, "has_chart_library", lambda: False)
+    run = document.measured[0]
+    runs, _ = told_apart([run, run])
+    assert f"The watermark {run.scheme} under" in html_page(document.model_copy(update={"runs": runs}))
+
+
+def test_who_has_no_point_is_named_and_left_out_of_the_legend(document: Document) -> None:
+    first, *others = document.runs
+    blind = document.model_copy(
+        update={"runs": [first.model_copy(update={"quality": {}, "no_quality": "why"}), *others]}
+    )
+    chart = charts_of(blind)["quality"]
+    assert f"Not shown: {first.scheme} (no log-perplexity against clean texts: why)." in chart.caption
+    assert first.scheme not in chart.spec["layer"][0]["encoding"]["color"]["legend"]["values"]
+
+
+def test_a_wide_interval_does_not_stretch_the_axis(document: Document) -> None:
+    wide = Rate(estimate=0.0, low=0.0, high=0.7, n=(3,))
+    run = document.measured[0]
+    family = run.families[1].model_copy(update={"fpr": dict.fromkeys(("0.005", "0.01", "0.05"), wide)})
+    changed = run.model_copy(update={"families": [run.families[0], family]})
+    chart = charts_of(document.model_copy(update={"runs": [changed]}))["fpr"]
+    assert "goes on beyond the axis" in chart.caption
+    (rows,) = chart.spec["datasets"].values()
+    cut = [row for row in rows if row["family"] == family.family]
+    assert [(row["level"], row["high"]) for row in cut] == [("0.5%", 0.7), ("1%", 0.7), ("5%", 0.7)]
+    assert [row["end"] for row in cut][1] < 0.1
+
+
+def test_few_texts_are_named_below_the_table(document: Document, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_module, "has_chart_library", lambda: False)
+    run = document.measured[0]
+    few = run.model_copy(update={"cells": [run.cells[0].model_copy(update={"n": 9})]})
+    assert FEW_TEXTS not in html_page(document)
+    assert FEW_TEXTS in html_page(document.model_copy(update={"runs": [few]}))
+
+
+def test_which_texts_are_shown_is_said_in_words(document: Document) -> None:
+    run = document.measured[0]  # three of sixty
+
+    def shown(*kept: int) -> str:
+        return _shown_texts([run.model_copy(update={"samples": {"kept": number}}) for number in kept])
+
+    assert shown(3, 3) == "all prompts"
+    assert shown(60, 60) == "the first 3 of 60 prompts"
+    assert shown(60, 8) == "the first 3 prompts (of 8 to 60)"
+
+
 def test_paper_and_out_of_reach_are_shown(document: Document) -> None:
     run = document.measured[0]
     cell = run.cells[0]
@@ -231,7 +313,7 @@ def test_csv_has_one_line_per_cell(document: Document) -> None:
 def test_latex_has_the_papers_layout(document: Document) -> None:
     table = render(document, "tex")
     assert "Attack & Method & finance \\\\" in table
-    assert rf"\multirow{{{len(SCHEMES)}}}{{*}}{{Clean}} & denmark & " in table
+    assert rf"\multirow{{{len(SCHEMES)}}}{{*}}{{unattacked}} & denmark & " in table
     block = table.split(r"\midrule")[2]  # lab-rewrite
     rows = re.findall(r"& ([\w-]+) & \((.*)\) \\\\", block)
     assert [scheme for scheme, _ in rows] == sorted(SCHEMES)
@@ -245,12 +327,28 @@ def test_latex_has_the_papers_layout(document: Document) -> None:
     assert escaped("50%_a&b\\{}") == r"50\%\_a\&b\textbackslash{}\{\}"
 
 
+def test_what_was_not_run_is_not_out_of_reach(document: Document) -> None:
+    """In Markdown and LaTeX both have a sign of their own."""
+    first, second, *_ = document.measured
+    cell = first.cells[1]
+    blind = cell.model_copy(update={"tpr": {}})
+    runs = [first.model_copy(update={"cells": [blind]}), second.model_copy(update={"cells": second.cells[2:3]})]
+    shown = document.model_copy(update={"runs": runs})
+    table = render(shown, "md")
+    assert f"| {cell.attack} | n/a | – |" in table
+    assert "–: the run did not meet this attack; n/a: so few null texts" in table
+    assert "did not meet" not in render(document, "md")
+    tex = render(shown, "tex")
+    assert r"& denmark & (n/a / n/a / n/a / " in tex
+    assert r"& dgmark & -- \\" in tex
+
+
 def test_markdown_has_every_rate_and_no_foreign_markup(document: Document) -> None:
     named = document.model_copy(
         update={"runs": [run.model_copy(update={"scheme": f"{run.scheme}|<b>"}) for run in document.runs]}
     )
     table = render(named, "md")
-    rows = [line for line in table.splitlines() if line.startswith("| none |")]
+    rows = [line for line in table.splitlines() if line.startswith("| unattacked |")]
     assert len(rows) == len(document.groups)
     found = [float(entry) for entry in re.findall(r"([\d.]+)\*{0,2} \[", rows[0])]
     runs = [run for run in document.measured if run.group == document.groups[0]]
