@@ -121,8 +121,8 @@ def _footnotes(results: Sequence[Metrics]) -> Iterable[str]:
         yield f"  {_price(metrics)}"
         if controls := "; ".join(_control_findings(metrics)):
             yield f"  controls: {controls}"
-        for note in _notes(metrics):
-            notes.setdefault(note, []).append(metrics["scheme"])
+        for found in _notes(metrics):
+            notes.setdefault(found, []).append(metrics["scheme"])
     for (mark, note), schemes in notes.items():  # each once
         yield f"{mark}{note}" if len(schemes) == len(results) else f"{mark}{', '.join(schemes)}: {note}"
 

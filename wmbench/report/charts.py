@@ -163,8 +163,8 @@ def _false_positives(document: Document) -> Chart:
             for target in TARGETS:
                 if rate := family.fpr.get(target):
                     place = {"family": family.family, "attack": family.attack or UNATTACKED}
-                    level = {"level": percent(target), "target": float(target)}
-                    rows.append({**where(run), **place, **level, **fields(rate)})
+                    at = {"level": percent(target), "target": float(target)}
+                    rows.append({**where(run), **place, **at, **fields(rate)})
     ends = {level: fpr_axis_end(row for row in rows if row["level"] == level) for level in map(percent, TARGETS)}
     rows = [{**row, "end": min(row["high"], ends[row["level"]])} for row in rows]
     title = "False positives by null family"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -26,10 +26,10 @@ _SWITCHED_OFF: Final = frozenset({"normalise"})
 """Flags that the command line can also switch off; the others are off unless they are given."""
 
 
-def command_line(arguments: Mapping[str, Mapping[str, Any]]) -> str:
+def command_line(arguments: Mapping[str, Mapping[str, Any]], command: Sequence[str] = ("run",)) -> str:
     """As one would type it. The key's source is a matter of one's own machine and is left out."""
     passed, defaulted = arguments.get("passed", {}), arguments.get("defaulted", {})
-    return shlex.join(["wmbench", "run", *_preset(defaulted), *_words(passed)])
+    return shlex.join(["wmbench", *command, *_preset(defaulted), *_words(passed)])
 
 
 def _preset(defaulted: Mapping[str, Any]) -> list[str]:
