@@ -203,6 +203,13 @@ def test_who_has_no_point_is_named_and_left_out_of_the_legend(document: Document
     assert first.scheme not in chart.spec["layer"][0]["encoding"]["color"]["legend"]["values"]
 
 
+def test_lines_that_coincide_lie_in_each_other(document: Document) -> None:
+    width = charts_of(document)["roc"].spec["encoding"]["strokeWidth"]["scale"]
+    assert width["type"] == "ordinal"  # any other scale draws between the ends of the range
+    assert width["domain"] == document.schemes[: len(SCHEMES)]
+    assert width["range"] == sorted(set(width["range"]), reverse=True)
+
+
 def test_a_wide_interval_does_not_stretch_the_axis(document: Document) -> None:
     wide = Rate(estimate=0.0, low=0.0, high=0.7, n=(3,))
     run = document.measured[0]
