@@ -148,7 +148,7 @@ def _roc(document: Document) -> Chart:
             y=alt.Y("tpr:Q", title="true-positive rate", scale=SHARE, axis=alt.Axis(format="%")),
             color=colour(document, symbol="stroke"),
             strokeWidth=alt.StrokeWidth(
-                "scheme:N", scale=alt.Scale(type="ordinal", domain=schemes, range=widths), legend=None
+                "scheme:O", scale=alt.Scale(type="ordinal", domain=schemes, range=widths), legend=None
             ),
             tooltip=[alt.Tooltip("scheme:N"), alt.Tooltip("fpr:Q", format=".3%"), alt.Tooltip("tpr:Q", format=".1%")],
         )
