@@ -56,13 +56,24 @@ def test_what_is_finished_takes_no_time(tmp_path: Path) -> None:
     ]
 
 
-def test_a_dry_run_of_several_schemes_ends_in_a_total(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_of_several_schemes_ends_in_a_total(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WMBENCH_KEY", "5a" * 32)
     command = ["run", "--plugin", str(PLUGIN), "--scheme", "none", "--scheme", "green", "--backbone", "tiny"]
     command += ["--dataset", "toy", "--no-attacks", "--samples", "2", "--nulls", "salad", "--dry-run"]
-    assert run_cli([*command, "-D", "max_new_tokens=24", "--output", str(tmp_path / "runs")]) == 0
+    command += ["-D", "max_new_tokens=24", "--output", str(tmp_path / "runs")]
+    assert run_cli(command) == 0
     total = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("all 2 runs"))
     assert re.search(r"about .+ on this machine \(.+ decoding, .+ features; controls come on top\)", total)
     assert not (tmp_path / "runs").exists()
+
+    def absent(*_: object) -> float:
+        raise ConfigError("the null texts are not there")
+
+    monkeypatch.setattr(estimate, "_feature_minutes", absent)
+    assert run_cli(command) == 0
+    assert "no total of all runs: the null texts are not there" in capsys.readouterr().err
 
 
 def test_what_is_known_already_is_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

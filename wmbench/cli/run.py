@@ -128,7 +128,11 @@ def _print_plans(
         extra += [("cost of attacks", attack_sentence(attacked))] if prepared.plan.attacks else []
         print_plan(prepared.plan, *extra)
     if len(runs) > 1:
-        total, *details = total_minutes(runs, runs[0].plan.config.workers, costs, attacks)
+        try:
+            total, *details = total_minutes(runs, runs[0].plan.config.workers, costs, attacks)
+        except WmbenchError as error:  # null texts that are not there, for instance: the run itself would end here
+            note(f"warning: no total of all runs: {error}")
+            return
         click.echo(f"all {len(runs)} runs, what is left of them: {total}")
         for line in details:
             click.echo(f"  {line}")
