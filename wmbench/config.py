@@ -76,7 +76,9 @@ class RunConfig(BaseModel):
         description="Diffusion language models; empty: `mini`, else `tiny`. `backbone: NAME` is short for one.",
     )
     datasets: list[str] = Field(default_factory=list, description="Prompt datasets; empty: `finance`, else `toy`.")
-    samples: int | None = Field(None, ge=1, description="Prompts taken from each dataset; None: all of them.")
+    samples: int | None = Field(
+        None, ge=1, le=1_000_000, description="Prompts taken from each dataset; None: all of them."
+    )
     top_up: bool = Field(
         False, description="Answer further prompts until `samples` texts are kept, at most three times as many."
     )

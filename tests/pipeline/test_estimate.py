@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.pipeline.helpers import prepared
+from tests.pipeline.helpers import PLUGIN, SMALL, host, prepared
 from wmbench.bench import attack_estimate, estimate
 from wmbench.bench.attack_estimate import attack_estimates
+from wmbench.bench.build import Builder
 from wmbench.bench.estimate import _Progress, _whole_batch, attack_sentence, duration, estimates, total_minutes
+from wmbench.bench.plan import resolve_runs
+from wmbench.cli.app import run_cli
+from wmbench.config import load_config
+from wmbench.errors import ConfigError
 
 
 def test_a_short_step_is_timed_and_runs_of_one_kind_only_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,6 +54,45 @@ def test_what_is_finished_takes_no_time(tmp_path: Path) -> None:
         "about no time on this machine (no time decoding, no time features; controls come on top)",
         "attacks: nothing left to do",
     ]
+
+
+def test_a_dry_run_of_several_schemes_ends_in_a_total(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WMBENCH_KEY", "5a" * 32)
+    command = ["run", "--plugin", str(PLUGIN), "--scheme", "none", "--scheme", "green", "--backbone", "tiny"]
+    command += ["--dataset", "toy", "--no-attacks", "--samples", "2", "--nulls", "salad", "--dry-run"]
+    command += ["-D", "max_new_tokens=24", "--output", str(tmp_path / "runs")]
+    assert run_cli(command) == 0
+    total = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("all 2 runs"))
+    assert re.search(r"about .+ on this machine \(.+ decoding, .+ features; controls come on top\)", total)
+    assert not (tmp_path / "runs").exists()
+
+    def absent(*_: object) -> float:
+        raise ConfigError("the null texts are not there")
+
+    monkeypatch.setattr(estimate, "_feature_minutes", absent)
+    assert run_cli(command) == 0
+    assert "no total of all runs: the null texts are not there" in capsys.readouterr().err
+
+
+def test_what_is_known_already_is_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = prepared(tmp_path, attacks=[])
+    costs, attacked = estimates(runs), attack_estimates(runs)
+    monkeypatch.setattr(estimate, "estimates", None)
+    monkeypatch.setattr(estimate, "attack_estimates", None)
+    assert "decoding" in total_minutes(runs, 1, costs, attacked)[0]
+
+
+def test_too_many_samples_are_refused_and_repeated_prompts_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="samples"):
+        load_config(options={**SMALL, "samples": 100_000_000})
+    said: list[str] = []
+    config = load_config(options={**SMALL, "schemes": ["none", "green"], "datasets": ["finance"], "samples": 125})
+    asked = Builder(host(), said.append)
+    for plan in resolve_runs(config, host()):
+        assert len(asked.prompts(plan)) == 125
+    assert said == ["finance has 120 different prompts: 125 samples repeat them, each time with other randomness"]
 
 
 def test_attacks_are_tried_counted_as_free_or_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.pipeline.helpers import KEY, PLUGIN, SMALL, builder, calls, host
 from wmbench.bench.jsonl import JsonlFile
 from wmbench.bench.sweep import Axis, Grid, flat_rows, named_grids, plan_sweep, run_sweep
-from wmbench.bench.sweep_view import charts
+from wmbench.bench.sweep_view import _wide_enough, charts
 from wmbench.cli.app import run_cli
 from wmbench.config import load_config
 from wmbench.errors import ConfigError, UnknownNameError
@@ -111,10 +111,26 @@ def test_the_command_writes_table_and_files(tmp_path: Path, capsys: pytest.Captu
     assert [point["settings"] for point in result["points"]] == [{"delta": 0.0}, {"delta": 4.0}]
     lines = (folder / "sweep.csv").read_text().splitlines()
     assert len(lines) == 1 + len(list(flat_rows(result))) == 3
+    page = (folder / "sweep.html").read_text()
+    assert "Content-Security-Policy" in page
+    assert "<script" not in page
+    assert "Lab figures" in page
+    assert page.count("<tr>") == 3
+    auc = result["points"][1]["metrics"]["cells"][0]["auc"]
+    assert f">{auc['estimate']:.3f} [{auc['low']:.3f}, {auc['high']:.3f}]<" in page
+    assert "wmbench sweep --sweep strength --scheme tuned --backbone tiny" in page
     drawn = charts(result)
     assert [chart["data"]["values"][0]["x"] for chart in drawn] == [0.0] * 3
     assert run_cli([*command]) == 2
     assert run_cli([*command, "--vary", "delta=4"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "domain"),
+    [(0.9975, 1.0, [0.95, 1.0]), (0.6, 0.61, [0.58, 0.63]), (0.0, 0.01, [0.0, 0.05]), (0.4, 0.9, [0.4, 0.9])],
+)
+def test_the_axis_of_a_rate_is_never_narrower_than_a_twentieth(low: float, high: float, domain: list[float]) -> None:
+    assert _wide_enough([{"auc_low": low, "auc_high": high}], "auc") == pytest.approx(domain)
 
 
 def test_charts_are_drawn_without_scripts(tmp_path: Path) -> None:

@@ -129,8 +129,8 @@ def test_dark_and_narrow(page: Page) -> None:
     page.value("delete document.documentElement.dataset.charts; document.querySelector('#theme').click()")
     page.wait(DRAWN)
     assert page.value(background) != light
-    page.send("Emulation.setDeviceMetricsOverride", width=400, height=900, deviceScaleFactor=1, mobile=True)
+    page.send("Emulation.setDeviceMetricsOverride", width=390, height=900, deviceScaleFactor=1, mobile=True)
     choose(page, "#chooser [name=example]", "1")  # a word of 3,000 letters
-    assert page.value("document.documentElement.scrollWidth") <= 400
+    assert page.value("document.documentElement.scrollWidth") <= 390
     assert page.value("getComputedStyle(document.querySelector('#results tbody tr')).display") == "grid"
     assert page.value("(nav => nav.scrollWidth <= nav.clientWidth)(document.querySelector('nav'))")

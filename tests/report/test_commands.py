@@ -65,14 +65,17 @@ def test_the_key_may_be_named_and_another_is_refused(
 ) -> None:
     monkeypatch.setenv("MINE", KEY)
     monkeypatch.setenv("FOREIGN", "5b" * 32)
-    reasons = []
+    reasons, told = [], []
     for options in (["--key", "env:MINE"], ["--key", "env:FOREIGN"], [], ["--key", "env:MINE", "--no-evidence"]):
         assert main(["report", str(real_runs), "--json", "--texts", "1", *options, *OPTIONS]) == 0
-        document = Document.model_validate_json(capsys.readouterr().out)
+        shown = capsys.readouterr()
+        told.append("shown without evidence" in shown.err)
+        document = Document.model_validate_json(shown.out)
         reasons.append(document.measured[0].no_evidence)
     assert reasons[0] == ""
     assert "key id" in reasons[1]
     assert "no key" in reasons[2]
+    assert told == [False, True, False, False]  # who names a key expects it to fit
     assert reasons[3] == "no evidence was asked for"
 
 
@@ -89,7 +92,7 @@ def test_all_texts_or_some_of_them(real_runs: Path, tmp_path: Path, capsys: pyte
     assert (
         main(["report", str(real_runs), "--texts", "3", "--out", str(tmp_path / "out"), "--no-evidence", *OPTIONS]) == 0
     )
-    assert "the first 3 of 4 prompts" in (tmp_path / "out" / "report.html").read_text()
+    assert "the first 3 of 4 prompts of each run" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_a_large_page_is_announced(

@@ -62,6 +62,22 @@ def test_only_the_same_prompts_count(strong: Path, weak: Path, tmp_path: Path) -
     assert {cell["n"] for cell in compare_runs(strong, other)["cells"]} == {PROMPTS - 20}
 
 
+def test_a_few_prompts_bear_out_no_verdict(
+    strong: Path, weak: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Scores of a few texts may all tie at the floor of p: their bootstrap then has no width."""
+    other = tmp_path / weak.name
+    shutil.copytree(weak, other)
+    prompts = JsonlFile(other / "prompts.jsonl")
+    known = prompts.read()
+    for shared, is_judged in ((10, True), (9, False)):
+        prompts.rewrite([{**r, "prompt": f"{r['prompt']}!"} if n >= shared else r for n, r in enumerate(known)])
+        assert main(["compare", str(strong), str(other)]) == 0
+        shown = capsys.readouterr()
+        assert ("is better" in shown.out, "too few prompts" in shown.out) == (is_judged, not is_judged)
+        assert ("only 9 shared prompts: with fewer than 10 no verdict is given" in shown.err) == (not is_judged)
+
+
 def test_different_null_sets_are_refused_or_flagged(
     strong: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

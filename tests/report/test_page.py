@@ -1,23 +1,22 @@
-"""The page, without a browser: one file, escaped, under a policy; and the tables for spreadsheets and papers."""
+"""The page, without a browser: one file, escaped, under a policy."""
 
 from __future__ import annotations
 
 import base64
-import csv
 import hashlib
-import io
 import re
 from html.parser import HTMLParser
 
 import pytest
 
-from tests.report.made_up import ATTACKS, BIDI, HOSTILE, SCHEMES, STRENGTHS
+from tests.report.made_up import ATTACKS, BIDI, HOSTILE, SCHEMES
+from wmbench.bench.measure import FEW_TEXTS
 from wmbench.report import page as page_module
 from wmbench.report import render
 from wmbench.report.document import Document, Passage, Piece
 from wmbench.report.evidence import shades, visible
-from wmbench.report.latex import escaped
-from wmbench.report.page import JudgedText, evidence_page, html_page
+from wmbench.report.notes import told_apart, warnings
+from wmbench.report.page import JudgedText, _shown_texts, evidence_page, html_page
 from wmbench.report.rates import KeyRate, LikeLengthRate, WrongKeys
 from wmbench.types import Evidence
 
@@ -135,22 +134,58 @@ def test_the_controls_name_what_they_are_compared_with(document: Document, monke
     assert "| n/a |" in render(document, "md")
 
 
-def test_strength_curves(document: Document) -> None:
+def test_means_under_attack_are_over_what_all_runs_met(document: Document, monkeypatch: pytest.MonkeyPatch) -> None:
     from wmbench.report.charts import charts
 
-    chart = next(chart for chart in charts(document) if chart.name == "strength")
-    assert chart.spec is not None
-    (rows,) = chart.spec["datasets"].values()
-    found = {(row["scheme"], row["curve"], row["strength"]) for row in rows}
-    assert found == {(scheme, "delete: ratio", s) for scheme in SCHEMES for s in STRENGTHS.values()}  # crop has but one
-    cell = document.measured[0].cell("delete-0.5")
-    row = next(r for r in rows if (r["scheme"], r["strength"], r["metric"]) == ("denmark", 0.5, "TPR at 5% FPR"))
-    assert cell is not None
-    assert row["estimate"] == cell.tpr["0.05"].threshold.estimate  # type: ignore[union-attr]
-    flat = [run.model_copy(update={"cells": [c for c in run.cells if c.curve is None]}) for run in document.runs]
-    left = next(c for c in charts(document.model_copy(update={"runs": flat})) if c.name == "strength")
-    assert left.spec is None
-    assert "delete:grid" in left.caption
+    monkeypatch.setattr(page_module, "has_chart_library", lambda: False)  # the charts are asked for apart
+    assert f"<h1>{len(SCHEMES)} watermarks under {len(ATTACKS) - 1} attacks on mini</h1>" in html_page(document)
+    first, second, third, *others = document.measured
+    met = {run.name: [c for c in run.cells if c.attack in ("unattacked", "crop", "lab-expand")] for run in others}
+    met |= {first.name: first.cells, second.name: second.cells[:1], third.name: third.cells[:-1]}  # all but crop
+    runs = [run.model_copy(update={"cells": met[run.name]}) for run in document.measured]
+    mixed = document.model_copy(update={"runs": runs})
+    (warning,) = warnings(runs)
+    assert warning.startswith("mini · finance: the runs met different attacks. ")
+    assert warning.endswith(f"what all met: lab-expand; {second.scheme} met no attack.")
+    page = re.sub(r"<[^>]+>", " ", html_page(mixed))
+    assert f"{len(SCHEMES)} watermarks under up to {len(ATTACKS) - 1} attacks" in page
+    assert page.count("mean TPR at 1% FPR under lab-expand") == len(SCHEMES) - 1
+    assert page.count("met no attack ") == 1
+    only = next(cell.rate("0.01") for cell in first.cells if cell.attack == "lab-expand")
+    assert only is not None
+    quality = next(chart for chart in charts(mixed) if chart.name == "quality")
+    assert quality.spec is not None
+    (rows,) = quality.spec["datasets"].values()
+    assert rows[0]["tpr"] == only.estimate
+    alone = mixed.model_copy(update={"runs": [runs[2], runs[3].model_copy(update={"cells": others[0].cells[-1:]})]})
+    assert alone.shared_attacks("mini · finance") == []
+    assert re.sub(r"<[^>]+>", " ", html_page(alone)).count("TPR at 1% FPR, unattacked") == 2
+
+
+def test_runs_of_one_scheme_are_one_watermark(document: Document, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_module, "has_chart_library", lambda: False)
+    run = document.measured[0]
+    runs, _ = told_apart([run, run])
+    assert f"The watermark {run.scheme} under" in html_page(document.model_copy(update={"runs": runs}))
+
+
+def test_few_texts_are_named_below_the_table(document: Document, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_module, "has_chart_library", lambda: False)
+    run = document.measured[0]
+    few = run.model_copy(update={"cells": [run.cells[0].model_copy(update={"n": 9})]})
+    assert FEW_TEXTS not in html_page(document)
+    assert FEW_TEXTS in html_page(document.model_copy(update={"runs": [few]}))
+
+
+def test_which_texts_are_shown_is_said_in_words(document: Document) -> None:
+    run = document.measured[0]  # three of sixty
+
+    def shown(*kept: int) -> str:
+        return _shown_texts([run.model_copy(update={"samples": {"kept": number}}) for number in kept])
+
+    assert shown(3, 3) == "all prompts"
+    assert shown(60, 60) == "the first 3 of 60 prompts"
+    assert shown(60, 8) == "the first 3 prompts (of 8 to 60)"
 
 
 def test_paper_and_out_of_reach_are_shown(document: Document) -> None:
@@ -211,61 +246,3 @@ def test_what_is_invisible_is_named() -> None:
     assert visible(family) == family
     assert shades([None, 2.0, -4.0, 0.0]) == [None, 2, -5, 0]
     assert shades([]) == []
-
-
-# --- tables ------------------------------------------------------------------------------------------------------
-
-
-def test_csv_has_one_line_per_cell(document: Document) -> None:
-    rows = list(csv.DictReader(io.StringIO(render(document, "csv"))))
-    assert len(rows) == len(SCHEMES) * len(ATTACKS)
-    rate = document.measured[0].cells[1].rate("0.05", "split")
-    assert rate is not None
-    assert float(rows[1]["tpr_0.05_split_low"]) == rate.low
-    assert float(rows[1]["tpr_0.01_interpolated"]) == document.measured[0].cells[1].tpr["0.01"].interpolated
-    assert rows[1]["tpr_0.05_paper"] == ""
-    assert [row["strength"] for row in rows if row["scheme"] == "umr"][-2:] == ["0.5", "0.3"]
-    assert [row["fpr_n"] for row in rows if row["scheme"] == "umr"][:3] == ["1000", "1000", ""]
-
-
-def test_latex_has_the_papers_layout(document: Document) -> None:
-    table = render(document, "tex")
-    assert "Attack & Method & finance \\\\" in table
-    assert rf"\multirow{{{len(SCHEMES)}}}{{*}}{{Clean}} & denmark & " in table
-    block = table.split(r"\midrule")[2]  # lab-rewrite
-    rows = re.findall(r"& ([\w-]+) & \((.*)\) \\\\", block)
-    assert [scheme for scheme, _ in rows] == sorted(SCHEMES)
-    figures = {scheme: [re.sub(r"\\textbf{(.*)}", r"\1", f) for f in entry.split(" / ")] for scheme, entry in rows}
-    rate = document.measured[0].cells[1].rate("0.01")
-    assert rate is not None
-    assert figures["denmark"][1] == f"{100 * rate.estimate:.2f}"
-    best = max(float(entry[1]) for entry in figures.values())
-    bold = [scheme for scheme, entry in rows if entry.split(" / ")[1].startswith(r"\textbf")]
-    assert bold == [scheme for scheme, entry in figures.items() if float(entry[1]) == best]
-    assert escaped("50%_a&b\\{}") == r"50\%\_a\&b\textbackslash{}\{\}"
-
-
-def test_markdown_has_every_rate_and_no_foreign_markup(document: Document) -> None:
-    named = document.model_copy(
-        update={"runs": [run.model_copy(update={"scheme": f"{run.scheme}|<b>"}) for run in document.runs]}
-    )
-    table = render(named, "md")
-    rows = [line for line in table.splitlines() if line.startswith("| none |")]
-    assert len(rows) == len(document.groups)
-    found = [float(entry) for entry in re.findall(r"([\d.]+)\*{0,2} \[", rows[0])]
-    runs = [run for run in document.measured if run.group == document.groups[0]]
-    rates = [cell.rate("0.01") for run in runs if (cell := run.cell("unattacked"))]
-    assert found == [round(100 * rate.estimate, 1) for rate in rates if rate]
-    best = max(rate.estimate for rate in rates if rate)
-    assert f"**{100 * best:.1f}**" in rows[0]
-    assert "<b>" not in table.replace("\\<b\\>", "")
-    held_out = runs[0].families[0].fpr["0.01"]
-    assert held_out is not None
-    low, high = 100 * held_out.low, 100 * held_out.high
-    assert f"{100 * held_out.estimate:.1f} [{low:.1f}, {high:.1f}]" in table  # an interval of 1% has decimals
-    width = {
-        line.replace("\\|", "").count("|")
-        for line in table.split("## Made by")[0].splitlines()
-        if line.startswith("| ")
-    }
-    assert width == {len(runs) + 2, 9}

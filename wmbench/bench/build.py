@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from wmbench.bench.draws import prompt_id
 from wmbench.bench.plan import Resolved, RunPlan, resolve_backbone
@@ -24,6 +24,9 @@ from wmbench.types import BackboneEntry, DatasetInfo, Encoder, NullText, Sample,
 if TYPE_CHECKING:
     from wmbench.runtime.backbone import Backbone
 
+_MANY_PROMPTS: Final = 10_000
+"""From here on reading them takes seconds."""
+
 
 class Builder:
     """Factories of one host, with the models they have loaded."""
@@ -36,6 +39,7 @@ class Builder:
         self.writes_nothing = writes_nothing
         self._backbones: dict[str, Backbone] = {}
         self._encoders: dict[str, Encoder] = {}
+        self._said: set[str] = set()
 
     def backbone(self, chosen: Resolved[BackboneEntry]) -> Backbone:
         identity = json.dumps([chosen.info.name, chosen.dump()], sort_keys=True)
@@ -62,6 +66,8 @@ class Builder:
 
     def prompts(self, plan: RunPlan) -> list[Sample]:
         limit = plan.prompt_limit
+        if limit is not None and limit > _MANY_PROMPTS:
+            self._say_once(f"{limit:,} prompts of {plan.dataset.label} are read and checked first")
         with _foreign_code(plan.dataset.entry):
             samples = list(_made(plan.dataset.entry, plan.dataset.argument, limit))
         if not all(isinstance(sample, Sample) for sample in samples):
@@ -76,7 +82,19 @@ class Builder:
                 why=f"it would be taken for a further answer to prompt {prompt_id(taken)!r}",
                 hint="let no id end in ~ and a number",
             )
+        asked = samples[: plan.config.samples]
+        if len(distinct := {sample.prompt for sample in asked}) < len(asked):
+            self._say_once(
+                f"{plan.dataset.label} has {len(distinct):,} different prompts: {len(asked):,} samples repeat them, "
+                "each time with other randomness"
+            )
         return samples[:limit]
+
+    def _say_once(self, message: str) -> None:
+        """Whatever number of schemes it holds for."""
+        if message not in self._said:
+            self._said.add(message)
+            self.note(message)
 
     def null_texts(self, chosen: Resolved[DatasetInfo], limit: int) -> Iterator[NullText]:
         with _foreign_code(chosen.entry):

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from wmbench.bench.draws import prompt_id
 from wmbench.bench.jsonl import JsonlFile
-from wmbench.bench.measure import FPR_TARGETS, interval, target_name
+from wmbench.bench.measure import FEWEST_TEXTS, FPR_TARGETS, interval, target_name
 from wmbench.bench.store import RunStore
 from wmbench.bench.textset import SAMPLES, attacked_name
 from wmbench.detection import auc, tpr_at_fpr
@@ -130,12 +130,13 @@ def compare_runs(first: Path, second: Path, *, any_nulls: bool = False) -> dict[
     if not same_nulls:  # equal ids need not be equal texts
         nulls_b = {f"second {identity}": verdict for identity, verdict in nulls_b.items()}
     nulls = PairedNulls.of(nulls_a, nulls_b)
+    cells = [_cell(a, b, attack, nulls) for attack in attacks]
     return {
         "first": _names(a),
         "second": _names(b),
         "same_nulls": same_nulls,
-        "flags": flags,
-        "cells": [_cell(a, b, attack, nulls) for attack in attacks],
+        "flags": [*flags, *_too_few(cells)],
+        "cells": cells,
         "only_first": [attack for attack in a.attacks if attack not in attacks],
         "only_second": [attack for attack in b.attacks if attack not in attacks],
     }
@@ -205,6 +206,16 @@ def _cell(a: MeasuredRun, b: MeasuredRun, attack: str, nulls: PairedNulls) -> di
         for target in {*a.metrics.get(out_of_reach, ()), *b.metrics.get(out_of_reach, ())} & set(found.get("tpr", {})):
             found["tpr"][target][rule] = None  # a difference of zeros would say nothing
     return {"attack": attack, **found}
+
+
+def _too_few(cells: Sequence[Mapping[str, Any]]) -> list[str]:
+    fewest = min(cell["n"] for cell in cells)
+    if fewest >= FEWEST_TEXTS:
+        return []
+    return [
+        f"only {fewest} shared prompt{'s' if fewest != 1 else ''}: with fewer than {FEWEST_TEXTS} no verdict is given, "
+        "since drawing from so few texts again and again shows little of how much they differ"
+    ]
 
 
 def _shared(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:

@@ -81,14 +81,20 @@ def estimates(runs: Sequence[Run]) -> list[Estimate]:
     return [_extrapolated(run, known[kind]) for kind, run in zip(kinds, runs, strict=True)]
 
 
-def total_minutes(runs: Sequence[Run], workers: int = 1) -> list[str]:
-    """Lines on how long all runs will take: what is left to decode and to attack, and the features of all texts."""
+def total_minutes(
+    runs: Sequence[Run],
+    workers: int = 1,
+    costs: Sequence[Estimate] | None = None,
+    attacked: Sequence[AttackEstimate] | None = None,
+) -> list[str]:
+    """Lines on how long all runs will take: what is left to decode and to attack, and the features of all texts.
+    `costs` and `attacked` where they are known already, one per run."""
     unfinished = {run: left for run in runs if (left := run.wanted - len(run.store.samples.read())) > 0}
-    costs = estimates(list(unfinished))
-    shares = zip(costs, unfinished.values(), strict=True)
-    decoding = sum(cost.minutes / cost.samples * left for cost, left in shares) / workers
+    known = dict(zip(runs, costs, strict=True) if costs else zip(unfinished, estimates(list(unfinished)), strict=True))
+    shares = (known[run].minutes / known[run].samples * left for run, left in unfinished.items())
+    decoding = sum(shares) / workers
     features = _feature_minutes(runs)
-    attacks = summed(attack_estimates(runs))
+    attacks = summed(attack_estimates(runs) if attacked is None else attacked)
     parts = [f"{duration(decoding)} decoding", f"{duration(features)} features"]
     parts += [f"{duration(attacks.minutes)} attacks"] if attacks.tried else []
     total = f"about {duration(decoding + features + attacks.minutes)} on this machine"

@@ -17,6 +17,13 @@ Floats = npt.NDArray[np.float64]
 FPR_TARGETS: Final = (0.005, 0.01, 0.05)
 NULL_AUC_BAND: Final = 0.05
 """How far from one half the AUC of clean texts may lie, averaged over keys, before the control has failed."""
+KEYS_TO_JUDGE: Final = 25
+"""Fewer wrong keys do not tell whether a control is null."""
+FEWEST_TEXTS: Final = 10
+FEW_TEXTS: Final = (
+    f"AUC intervals from fewer than {FEWEST_TEXTS} texts are too narrow, since so few texts show little of how much "
+    "texts differ."
+)
 _SEED: Final = 0
 _RESAMPLES: Final = 1000
 

@@ -87,7 +87,10 @@ def _sample(line: bytes, index: int, where: str) -> Sample:
 
 def require_room(samples: Sequence[Sample], backbone: Backbone, decoding: Decoding) -> None:
     """Refuse a prompt that does not fit before the first one is answered."""
+    distinct: dict[str, Sample] = {}
     for sample in samples:
+        distinct.setdefault(sample.prompt, sample)
+    for sample in distinct.values():
         length = len(backbone.codec.encode_prompt(sample.prompt))
         total = length + decoding.max_new_tokens
         if not length or total > backbone.max_length:

@@ -8,6 +8,9 @@ from typing import Any, Final
 from wmbench.bench.sweep import flat_rows
 from wmbench.plots import Spec, axis, rows
 
+_FIGURES: Final = ("n", "TPR at 1% FPR", "AUC", "rows/token", "same tokens")
+LEGEND: Final = "Rates with 95% intervals, threshold rule. same tokens: as in the first point."
+_NARROWEST_AXIS: Final = 0.05
 _MEASURES: Final = {"tpr_0.01": "TPR at 1% FPR", "auc": "AUC", "rows_per_token": "rows forwarded per token"}
 
 
@@ -19,27 +22,35 @@ def print_sweep(result: Mapping[str, Any]) -> None:
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=128)
-    names = _names(result)
     title = f"{result['scheme']} on {result['backbone']}: {result['sweep']}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in (*names, "dataset", "attack"):
-        table.add_column(name.removeprefix("decoding."), overflow="fold")
-    for name in ("n", "TPR at 1% FPR", "AUC", "rows/token", "same tokens"):
+    headings, lines = table_of_points(result)
+    for name in headings[: -len(_FIGURES)]:
+        table.add_column(name, overflow="fold")
+    for name in _FIGURES:
         table.add_column(name, justify="right", no_wrap=True)
+    for line in lines:
+        table.add_row(*line)
+    console.print(table)
+    console.print(LEGEND, style="dim")
+
+
+def table_of_points(result: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+    """Headings, and a line for every point and attack: settings first, the figures last."""
+    names = _names(result)
+    headings = [*(name.removeprefix("decoding.") for name in names), "dataset", "attack", *_FIGURES]
+    lines = []
     for row in flat_rows(result):
         same = row["same_tokens"]
-        table.add_row(
-            *(row[name] for name in names),
-            row["dataset"],
-            row["attack"],
+        figures = [
             str(row["n"]),
             _interval(row, "tpr_0.01", 2),
             _interval(row, "auc", 3),
             f"{row['rows_per_token']:.2f}",
             "n/a" if same is None else f"{same:.0%}",
-        )
-    console.print(table)
-    console.print("Rates with 95% intervals, threshold rule. same tokens: as in the first point.", style="dim")
+        ]
+        lines.append([*(row[name] for name in names), row["dataset"], row["attack"], *figures])
+    return headings, lines
 
 
 def charts(result: Mapping[str, Any]) -> list[Spec]:
@@ -70,6 +81,8 @@ def _chart(data: Sequence[Mapping[str, Any]], measure: str, title: str, x_title:
     ]
     x, colour = axis("x", x_title, kind), {"field": "attack", "type": "nominal"}
     y = axis(name, title, zero=measure == "rows_per_token")
+    if measure != "rows_per_token":
+        y["scale"] = {"domain": _wide_enough(points, name), "nice": False}
     lines = {"mark": {"type": "line", "point": True}, "encoding": {"x": x, "y": y, "color": colour}}
     bars = {
         "mark": {"type": "rule", "opacity": 0.4},
@@ -78,9 +91,19 @@ def _chart(data: Sequence[Mapping[str, Any]], measure: str, title: str, x_title:
     layers = [lines] if measure == "rows_per_token" else [lines, bars]
     return {
         "data": rows(points),
-        "facet": {"column": {"field": "line", "type": "nominal", "title": None}},
+        "facet": {"field": "line", "type": "nominal", "title": None},
+        "columns": 1,
         "spec": {"width": 320, "height": 220, "layer": layers},
     }
+
+
+def _wide_enough(points: Sequence[Mapping[str, Any]], name: str) -> list[float]:
+    """An axis of a rate that does not blow up differences of a thousandth."""
+    low = min((point[f"{name}_low"] for point in points), default=0.0)
+    high = max((point[f"{name}_high"] for point in points), default=1.0)
+    missing = max(0.0, _NARROWEST_AXIS - (high - low)) / 2
+    low = max(0.0, min(low - missing, 1.0 - _NARROWEST_AXIS))
+    return [low, min(1.0, max(high + missing, low + _NARROWEST_AXIS))]
 
 
 def _names(result: Mapping[str, Any]) -> list[str]:

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import IO, Any, Final, NamedTuple
 
-from wmbench.bench.measure import FPR_TARGETS, NULL_AUC_BAND, target_name
+from wmbench.bench.measure import (
+    FEW_TEXTS,
+    FEWEST_TEXTS,
+    FPR_TARGETS,
+    KEYS_TO_JUDGE,
+    NULL_AUC_BAND,
+    target_name,
+)
 
 Metrics = Mapping[str, Any]
 _WIDTH: Final = 140
 
 
 def print_summary(results: Sequence[Metrics], file: IO[str] | None = None) -> None:
-    """One table per backbone and dataset, then what the rates stand on."""
+    """One table per backbone and dataset, then what the rates stand on. Several runs of one scheme are numbered."""
     from rich.console import Console
 
     # Without markup: a scheme's status and names stand in square brackets or hold some.
     console = Console(file=file, highlight=False, markup=False)
     if not console.is_terminal:
         console = Console(file=file, highlight=False, markup=False, width=_WIDTH)
+    names = numbered([(m["scheme"], (m["backbone"], m["dataset"])) for m in results])
+    results = [{**m, "scheme": name} for m, name in zip(results, names, strict=True)]
     for backbone, dataset in dict.fromkeys((m["backbone"], m["dataset"]) for m in results):
         group = [m for m in results if (m["backbone"], m["dataset"]) == (backbone, dataset)]
         title = f"{backbone}, prompts {dataset}"
@@ -28,6 +38,17 @@ def print_summary(results: Sequence[Metrics], file: IO[str] | None = None) -> No
         console.print(wide if needed <= console.width else _table(title, group, _COMPACT))
         for line in _footnotes(group):
             console.print(line, style="dim", soft_wrap=True)
+
+
+def numbered(runs: Sequence[tuple[str, Hashable]]) -> list[str]:
+    """Names of runs, of (scheme, what they share a table with): a scheme that occurs there several times gets numbers,
+    or its runs would share a row or a line."""
+    counts, seen = Counter(runs), Counter[tuple[str, Hashable]]()
+    names = []
+    for run in runs:
+        seen[run] += 1
+        names.append(f"{run[0]} ({seen[run]})" if counts[run] > 1 else run[0])
+    return names
 
 
 def _table(title: str, results: Iterable[Metrics], layout: _Layout) -> Any:
@@ -82,14 +103,15 @@ def _controls(metrics: Metrics, layout: _Layout) -> Iterable[list[str]]:
         yield [f"  {keys}: {found['family']}", "", *rates, layout.auc(area) if area else ""]
 
 
-def _footnotes(results: Iterable[Metrics]) -> Iterable[str]:
+def _footnotes(results: Sequence[Metrics]) -> Iterable[str]:
     yield "Rates with 95% intervals. threshold: placed on the held-out null texts; split: p <= FPR by the calibration."
+    if any(0 < cell["n"] < FEWEST_TEXTS for metrics in results for cell in metrics["cells"]):
+        yield FEW_TEXTS
+    notes: dict[tuple[str, str], list[str]] = {}
     for metrics in results:
         samples, calibration = metrics["samples"], metrics["calibration"]
         dropped = ", ".join(f"{count} {reason}" for reason, count in samples["dropped"].items()) or "none dropped"
         status = f" [{metrics['status']}]" if metrics["status"] else ""
-        if metrics["wrong_keys"]["n"] == 1:
-            yield "One wrong key shifts all texts alike and has no interval; --keys 25 averages over 25."
         yield (
             f"{metrics['scheme']}{status}: kept {samples['kept']} of {samples['total']} samples ({dropped}); "
             f"calibrated on {calibration['n']:,} texts of {calibration['nulls']['set']}, "
@@ -99,25 +121,57 @@ def _footnotes(results: Iterable[Metrics]) -> Iterable[str]:
         yield f"  {_price(metrics)}"
         if controls := "; ".join(_control_findings(metrics)):
             yield f"  controls: {controls}"
-        for reason in (*metrics["unresolved"].values(), *metrics.get("tied", {}).values()):
-            yield f"  * {reason['why']}: {reason['hint']}"
+        for found in _notes(metrics):
+            notes.setdefault(found, []).append(metrics["scheme"])
+    for (mark, note), schemes in notes.items():  # each once
+        yield f"{mark}{note}" if len(schemes) == len(results) else f"{mark}{', '.join(schemes)}: {note}"
+
+
+def _notes(metrics: Metrics) -> Iterable[tuple[str, str]]:
+    """What several runs may have in common; with an asterisk what explains one in the table."""
+    if metrics["wrong_keys"]["n"] == 1:
+        keys = f"--keys {KEYS_TO_JUDGE} averages over {KEYS_TO_JUDGE}"
+        yield "", f"one wrong key shifts all texts alike and has no interval; {keys}"
+    quality = metrics.get("quality") or {}
+    if not quality.get("delta_log_perplexity"):
+        yield "", f"log-perplexity against clean texts is n/a: {quality.get('why') or 'it was not measured'}"
+    levels: dict[str, list[str]] = {}
+    for target in map(target_name, FPR_TARGETS):
+        reasons = [found[target] for found in (metrics["unresolved"], metrics.get("tied", {})) if target in found]
+        if reasons:
+            whys, hints = ("; ".join(reason[part] for reason in reasons) for part in ("why", "hint"))
+            levels.setdefault(f"{whys}: {hints}", []).append(f"{float(target):.1%}")
+    for reason, names in levels.items():
+        yield "* ", f"at {' and '.join(names)} FPR: {reason}"
 
 
 def _control_findings(metrics: Metrics) -> Iterable[str]:
-    """What must be null, and whether it is. One key says nothing: it moves all clean texts alike."""
+    """What must be null, and whether it is. A few keys do not tell: one key moves all clean texts alike."""
     wrong, identity = metrics["wrong_keys"], metrics.get("identity")
+    is_judged = wrong["n"] >= KEYS_TO_JUDGE
     under = f"texts under {wrong['n']} keys that marked nothing: AUC"
     if wrong["n"] > 1 and "clean_auc" in wrong:
         clean, against = _like_length(wrong, "clean")
-        is_null = abs(clean["estimate"] - 0.5) <= NULL_AUC_BAND
-        yield f"clean {under} {_rate(clean, 3)}{against}, {'' if is_null else 'NOT '}within 0.5 +- {NULL_AUC_BAND:g}"
+        yield f"clean {under} {_rate(clean, 3)}{against}" + (f", {_within_band(clean)}" if is_judged else "")
     if wrong["n"] > 1 and "samples_auc" in wrong:
         marked, against = _like_length(wrong, "samples")
-        is_null = marked["low"] <= 0.5 <= marked["high"]
-        yield f"marked {under} {_rate(marked, 3)}{against}, its interval {'holds' if is_null else 'does NOT hold'} 0.5"
+        holds = f", its interval {'holds' if marked['low'] <= 0.5 <= marked['high'] else 'does NOT hold'} 0.5"
+        yield f"marked {under} {_rate(marked, 3)}{against}" + (holds if is_judged else "")
+    if 1 < wrong["n"] < KEYS_TO_JUDGE:
+        yield f"to judge a control takes {KEYS_TO_JUDGE} keys (--keys {KEYS_TO_JUDGE})"
     if identity:
         changed = identity["n"] - identity["unchanged"]
         yield f"identity {'changes nothing' if not changed else f'CHANGED {changed} texts'} (n = {identity['n']})"
+
+
+def _within_band(found: Metrics) -> str:
+    """Of the mean; an interval that reaches beyond the band is named, since it bears out less than that."""
+    band = f"within 0.5 +- {NULL_AUC_BAND:g}"
+    if abs(found["estimate"] - 0.5) > NULL_AUC_BAND:
+        return f"NOT {band}"
+    if found["low"] >= 0.5 - NULL_AUC_BAND and found["high"] <= 0.5 + NULL_AUC_BAND:
+        return band
+    return f"the mean is {band}, its interval [{found['low']:.3f}, {found['high']:.3f}] is not"
 
 
 def _like_length(wrong: Metrics, name: str) -> tuple[Metrics, str]:
@@ -139,7 +193,7 @@ def _price(metrics: Metrics) -> str:
     if delta := quality.get("delta_log_perplexity"):
         parts.append(f"log-perplexity {_signed(delta)} against clean ({quality['judge']})")
     else:
-        parts.append(f"log-perplexity against clean n/a ({quality.get('why', 'not measured')})")
+        parts.append("log-perplexity against clean n/a")
     if needed and needed["estimate"] is None:
         parts.append(needed["why"])
     elif needed:

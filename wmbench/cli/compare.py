@@ -50,7 +50,9 @@ def _print(found: Mapping[str, Any]) -> None:
         if not cell["n"]:
             table.add_row(cell["attack"], "no shared prompt", "0")
         for number, (name, figure) in enumerate(_figures(cell)):
-            table.add_row("" if number else cell["attack"], name, str(cell["n"]), *_row(figure), style=_style(figure))
+            verdict = _verdict(figure, cell["n"]) if figure else ""
+            style = "" if "is better" in verdict else "dim"
+            table.add_row("" if number else cell["attack"], name, str(cell["n"]), *_row(figure), verdict, style=style)
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console = Console(highlight=False, markup=False, width=110)
@@ -71,17 +73,17 @@ def _figures(cell: Mapping[str, Any]) -> Iterator[tuple[str, Figure | None]]:
 
 def _row(figure: Figure | None) -> list[str]:
     if figure is None:
-        return ["n/a", "n/a", "out of reach", ""]
+        return ["n/a", "n/a", "out of reach"]
     between = f"{figure['estimate']:+.3f} [{figure['low']:+.3f}, {figure['high']:+.3f}]"
-    return [f"{figure['first']:.3f}", f"{figure['second']:.3f}", between, _verdict(figure)]
+    return [f"{figure['first']:.3f}", f"{figure['second']:.3f}", between]
 
 
-def _verdict(figure: Figure) -> str:
-    """Only what the interval bears out."""
+def _verdict(figure: Figure, prompts: int) -> str:
+    """Only what the interval bears out, and only where it can have a width."""
+    from wmbench.bench.measure import FEWEST_TEXTS
+
+    if prompts < FEWEST_TEXTS:
+        return "too few prompts"
     if figure["low"] > 0:
         return "A is better"
     return "B is better" if figure["high"] < 0 else "no clear difference"
-
-
-def _style(figure: Figure | None) -> str:
-    return "" if figure is not None and "is better" in _verdict(figure) else "dim"

@@ -100,7 +100,12 @@ def report(
 def gathered(folders: Iterable[str | Path], host: Host | None, texts: int = TEXTS, key: str | None = None) -> Document:
     from wmbench.report.gather import gather
 
-    return gather(folders, texts=texts, host=host, key=key)
+    document = gather(folders, texts=texts, host=host, key=key)
+    if host is not None and key is not None:
+        for run in document.measured:
+            if run.no_evidence:
+                note(f"warning: {run.name}: its texts are shown without evidence: {run.no_evidence}")
+    return document
 
 
 def write(document: Document, folder: Path) -> None:

@@ -121,17 +121,21 @@ def _print_plans(
     if as_json:
         print_json({"runs": [_plan_fields(*fields) for fields in zip(runs, costs, attacks, strict=True)]})
         return
-    from wmbench.bench.attack_estimate import summed
-    from wmbench.bench.estimate import attack_sentence, duration
+    from wmbench.bench.estimate import attack_sentence, total_minutes
 
     for prepared, cost, attacked in zip(runs, costs, attacks, strict=True):
         extra = [("folder", str(prepared.store.folder)), ("cost", str(cost))]
         extra += [("cost of attacks", attack_sentence(attacked))] if prepared.plan.attacks else []
         print_plan(prepared.plan, *extra)
     if len(runs) > 1:
-        total = duration(sum(cost.minutes for cost in costs))
-        click.echo(f"{len(runs)} runs: estimated {total} of decoding here; null texts and metrics come on top")
-        click.echo(f"attacks of all runs: {attack_sentence(summed(attacks))}")
+        try:
+            total, *details = total_minutes(runs, runs[0].plan.config.workers, costs, attacks)
+        except WmbenchError as error:  # null texts that are not there, for instance: the run itself would end here
+            note(f"warning: no total of all runs: {error}")
+            return
+        click.echo(f"all {len(runs)} runs, what is left of them: {total}")
+        for line in details:
+            click.echo(f"  {line}")
 
 
 def _plan_fields(prepared: Run, cost: Estimate, attacks: AttackEstimate) -> dict[str, Any]:

@@ -59,10 +59,13 @@ def sweep(
         return
 
     from wmbench.bench.build import Builder
+    from wmbench.bench.disk import write_atomic
     from wmbench.bench.sweep import document, run_sweep, sweep_folder, write_results
-    from wmbench.bench.sweep_view import charts, print_sweep
+    from wmbench.bench.sweep_view import print_sweep
     from wmbench.observers import ProgressObserver
-    from wmbench.plots import HINT, write_page
+    from wmbench.plots import HINT
+    from wmbench.report.command import command_line
+    from wmbench.report.sweep import sweep_page
 
     builder, results = Builder(invocation.host, note), []
     for grid, points in planned:
@@ -70,11 +73,14 @@ def sweep(
         result = document(grid, points, measured)
         folder = sweep_folder(config, grid, points)
         write_results(folder, result)
-        drawn = write_page(folder / "sweep.html", f"{result['scheme']}: {grid.name}", charts(result))
+        swept = [word for axis in vary for word in ("--vary", axis)] or ["--sweep", grid.name]
+        arguments = {"passed": config.passed, "defaulted": config.defaulted}
+        page, has_charts = sweep_page(result, command_line(arguments, invocation.plugin_files, ["sweep", *swept]))
+        write_atomic(folder / "sweep.html", page.encode())
         results.append({**result, "folder": str(folder)})
         if not as_json:
             print_sweep(result)
-            click.echo(f"written: {folder}" + ("" if drawn else f" ({HINT})"))
+            click.echo(f"written: {folder}" + ("" if has_charts else f" ({HINT})"))
     if as_json:
         print_json({"sweeps": results})
 

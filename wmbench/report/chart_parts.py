@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -39,9 +39,12 @@ def percent(target: str) -> str:
     return f"{100 * float(target):g}%"
 
 
-def colour(document: Document, *, with_legend: bool = True, symbol: str = "circle") -> alt.Color:
+def colour(
+    document: Document, *, with_legend: bool = True, symbol: str = "circle", shown: Sequence[str] | None = None
+) -> alt.Color:
+    """`shown`: schemes that have a place in the legend, by default all that were measured."""
     colours = [PALETTE[i % len(PALETTE)] for i in range(len(document.schemes))]
-    named = list(dict.fromkeys(run.scheme for run in document.measured))
+    named = list(dict.fromkeys(run.scheme for run in document.measured)) if shown is None else list(shown)
     legend = alt.Legend(values=named, symbolOpacity=1, symbolStrokeWidth=2, symbolType=symbol) if with_legend else None
     scale = alt.Scale(domain=document.schemes, range=colours)
     return alt.Color("scheme:N", scale=scale, title=None, legend=legend)
@@ -75,6 +78,11 @@ def by_attack(chart: Any, document: Document) -> Any:
 
 def by_group(chart: Any, document: Document) -> Any:
     return filtered(chart, document, None, "")
+
+
+def fpr_axis_end(rows: Iterable[dict[str, Any]]) -> float:
+    """An interval of a few texts goes up to 70%: the axis ends where the estimates and the level can be read."""
+    return max((max(4 * row["target"], 1.25 * row["estimate"]) for row in rows), default=1.0)
 
 
 def finished(name: str, title: str, caption: str, chart: Any, height: int = 250) -> Chart:

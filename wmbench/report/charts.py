@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import altair as alt
@@ -16,6 +17,7 @@ from wmbench.report.chart_parts import (
     fields,
     filtered,
     finished,
+    fpr_axis_end,
     missing,
     percent,
     select,
@@ -23,7 +25,7 @@ from wmbench.report.chart_parts import (
     where,
 )
 from wmbench.report.curves import HIGHEST_FPR
-from wmbench.report.document import TARGETS, UNATTACKED, UNHARMED, Cell, Document
+from wmbench.report.document import TARGETS, UNATTACKED, Cell, Document, RunReport
 from wmbench.report.rates import Rate
 
 QUALITY: Final = "delta_log_perplexity"
@@ -98,7 +100,7 @@ def _strength(document: Document) -> Chart:
     )
     chart = alt.layer(without, spread, line, dots).add_params(_shown(rows)).transform_filter("datum.metric === shown")
     chosen = select("curve", curves, "Attack", curves[0])
-    caption = "What is still found the stronger the attack is. Dotted: without an attack."
+    caption = "What is still found the stronger the attack is. Dotted: unattacked."
     return finished("strength", title, caption, filtered(chart, document, chosen, "datum.curve === curve"))
 
 
@@ -126,12 +128,16 @@ def _roc(document: Document) -> Chart:
     if not rows:
         return missing("roc", "ROC at low false-positive rates", "The verdicts of these runs are not there any more.")
     caption = (
-        "Share of marked texts found against share of held-out null texts falsely found; the scale widens small rates."
+        "Share of marked texts found against share of held-out null texts falsely found; the scale widens small rates. "
+        "Lines that coincide lie in each other, the first scheme's widest."
     )
+    schemes = list(dict.fromkeys(row["scheme"] for row in rows))
+    step = min(3.0, 10 / max(1, len(schemes) - 1))
+    widths = [2 + step * number for number in reversed(range(len(schemes)))]
     ticks = [0, *map(float, TARGETS), HIGHEST_FPR]
     lines = (
         alt.Chart(alt.InlineData(values=rows))
-        .mark_line(interpolate="step-after", strokeWidth=2.2)
+        .mark_line(interpolate="step-after", strokeCap="butt")
         .encode(
             x=alt.X(
                 "fpr:Q",
@@ -141,7 +147,9 @@ def _roc(document: Document) -> Chart:
             ),
             y=alt.Y("tpr:Q", title="true-positive rate", scale=SHARE, axis=alt.Axis(format="%")),
             color=colour(document, symbol="stroke"),
-            strokeDash=alt.StrokeDash("scheme:N", sort=document.schemes, legend=None),
+            strokeWidth=alt.StrokeWidth(
+                "scheme:O", scale=alt.Scale(type="ordinal", domain=schemes, range=widths), legend=None
+            ),
             tooltip=[alt.Tooltip("scheme:N"), alt.Tooltip("fpr:Q", format=".3%"), alt.Tooltip("tpr:Q", format=".1%")],
         )
     )
@@ -154,20 +162,17 @@ def _false_positives(document: Document) -> Chart:
         for family in run.families:
             for target in TARGETS:
                 if rate := family.fpr.get(target):
-                    rows.append(
-                        {
-                            **where(run),
-                            "family": family.family,
-                            "attack": family.attack or UNATTACKED,
-                            "level": percent(target),
-                            "target": float(target),
-                            **fields(rate),
-                        }
-                    )
+                    place = {"family": family.family, "attack": family.attack or UNATTACKED}
+                    at = {"level": percent(target), "target": float(target)}
+                    rows.append({**where(run), **place, **at, **fields(rate)})
+    ends = {level: fpr_axis_end(row for row in rows if row["level"] == level) for level in map(percent, TARGETS)}
+    rows = [{**row, "end": min(row["high"], ends[row["level"]])} for row in rows]
     title = "False positives by null family"
     if not rows:
         return missing("fpr", title, "No level is within reach of the calibration.")
     caption = "Share of unmarked texts with p at or below the level: dots should lie on the line or to its left."
+    if any(row["end"] < row["high"] for row in rows):
+        caption += " An interval with a pointed end goes on beyond the axis."
     level = select("level", [percent(target) for target in TARGETS], "Level", "1%")
     plain = alt.Chart(
         alt.InlineData(values=rows)
@@ -179,10 +184,14 @@ def _false_positives(document: Document) -> Chart:
         tooltip=tooltips("scheme", "family", "n"),
     )
     across = alt.X("estimate:Q", title="false-positive rate", axis=alt.Axis(format=".1~%"))
-    spread = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title="false-positive rate"), x2="high:Q")
+    spread = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title="false-positive rate"), x2="end:Q")
     dots = base.mark_point(filled=True, size=55, opacity=1).encode(x=across)
+    cut = base.mark_point(filled=True, size=45, shape="triangle-right").encode(
+        x=alt.X("end:Q", title="false-positive rate"),
+        opacity=alt.condition("datum.end < datum.high", alt.value(1), alt.value(0)),
+    )
     line = plain.mark_rule(strokeDash=[4, 3]).encode(x=alt.X("mean(target):Q", title="false-positive rate"))
-    chart = alt.layer(spread, dots, line).add_params(level).transform_filter("datum.level === level")
+    chart = alt.layer(spread, dots, cut, line).add_params(level).transform_filter("datum.level === level")
     attacks = list(dict.fromkeys(row["attack"] for row in rows))
     chosen = select("attack", attacks, "Attack on the null texts", UNATTACKED) if len(attacks) > 1 else None
     chart = filtered(chart, document, chosen, "datum.attack === attack")
@@ -192,18 +201,20 @@ def _false_positives(document: Document) -> Chart:
 
 def _quality(document: Document) -> Chart:
     rows: Rows = []
+    left_out: dict[str, list[str]] = {}
     for run in document.measured:
-        attacked = [r.estimate for cell in run.cells if cell.attack not in UNHARMED and (r := cell.rate("0.01"))]
+        shared = document.shared_attacks(run.group)
+        attacked = [rate.estimate for name in shared if (cell := run.cell(name)) and (rate := cell.rate("0.01"))]
         if QUALITY in run.quality and attacked:
             change = fields(run.quality[QUALITY])
             rows.append({**where(run), **change, "tpr": sum(attacked) / len(attacked), "attacks": len(attacked)})
+        else:
+            left_out.setdefault(_why_no_point(run, shared), []).append(run.scheme)
     title = "Quality against detection"
     if not rows:
-        reasons = dict.fromkeys(run.no_quality for run in document.measured if run.no_quality)
-        why = f" ({'; '.join(reasons)})" if reasons else ""
-        return missing("quality", title, f"These runs have no log-perplexity against clean texts{why}.")
+        return missing("quality", title, f"No run has a point here: {'; '.join(left_out)}.")
     base = alt.Chart(alt.InlineData(values=rows)).encode(
-        color=colour(document),
+        color=colour(document, shown=list(dict.fromkeys(row["scheme"] for row in rows))),
         y=alt.Y("tpr:Q", title="mean TPR at 1% FPR under attack", scale=SHARE, axis=alt.Axis(format="%")),
         tooltip=[alt.Tooltip("scheme:N"), alt.Tooltip("estimate:Q", format="+.3f", title="log-perplexity change"),
                  alt.Tooltip("tpr:Q", format=".1%"), alt.Tooltip("attacks:Q")],
@@ -214,9 +225,21 @@ def _quality(document: Document) -> Chart:
     )
     spread = base.mark_rule().encode(x=alt.X("low:Q", title=title_x), x2="high:Q")
     caption = (
-        "Upper left is best: found under attack, and as fluent as the clean texts that the change is measured against."
+        "Upper left is best: found under attack, and as fluent as the clean texts that the change is measured against. "
+        "Means are over the attacks that all runs met."
     )
+    if left_out:
+        reasons = (f"{', '.join(dict.fromkeys(schemes))} ({why})" for why, schemes in left_out.items())
+        caption += f" Not shown: {'; '.join(reasons)}."
     return finished("quality", title, caption, by_group(alt.layer(spread, dots), document))
+
+
+def _why_no_point(run: RunReport, shared: Sequence[str]) -> str:
+    if QUALITY not in run.quality:
+        return f"no log-perplexity against clean texts{f': {run.no_quality}' if run.no_quality else ''}"
+    if not run.met:
+        return "no attack was met"
+    return "the null texts decide no rate at 1% FPR" if shared else "no attack was met by all runs"
 
 
 def _cost(document: Document) -> Chart:
@@ -258,9 +281,9 @@ def _length(document: Document) -> Chart:
     title = "Detection against length"
     if not rows:
         return missing("length", title, "The lengths of the texts are not there any more.")
-    caption = "Share of texts with p at or below alpha, by length: up to five bins of texts as long as they are"
+    caption = "Share of texts with p at or below alpha. Texts are taken together by length, in up to five groups"
     cut = any(run.tokens_to_detect and run.tokens_to_detect.detected_after for run in document.measured)
-    caption += "; unattacked texts are cut after so many tokens." if cut else "."
+    caption += "; unattacked ones are each cut to the lengths shown." if cut else "."
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         x=alt.X("tokens:Q", title="length of the text in tokens", scale=alt.Scale(zero=False, padding=12)),
         color=colour(document),

@@ -36,11 +36,13 @@ def commands(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     return [command_line(run.get("arguments", {}), files[one]) for one, run in zip(asked, runs, strict=True)]
 
 
-def command_line(arguments: Mapping[str, Mapping[str, Any]], plugin_files: Iterable[str] = ()) -> str:
+def command_line(
+    arguments: Mapping[str, Mapping[str, Any]], plugin_files: Iterable[str] = (), command: Sequence[str] = ("run",)
+) -> str:
     """As one would type it. The key's source is a matter of one's own machine and is left out."""
     passed, defaulted = arguments.get("passed", {}), arguments.get("defaulted", {})
     plugins = [word for file in plugin_files for word in ("--plugin", file)]
-    return shlex.join(["wmbench", "run", *_preset(defaulted), *_words(passed), *plugins])
+    return shlex.join(["wmbench", *command, *_preset(defaulted), *_words(passed), *plugins])
 
 
 def _plugin_files(versions: Mapping[str, str]) -> Iterator[str]:

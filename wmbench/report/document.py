@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import Field
@@ -133,6 +134,9 @@ class RunReport(Part):
     name: str
     """The run's folder, without the path."""
     scheme: str
+    """With a number behind it where a report has several runs of one scheme."""
+    base_scheme: str = ""
+    """The same without the number."""
     alg_id: str = ""
     caveat: str = ""
     """What the scheme's author wants said wherever it is named."""
@@ -189,6 +193,11 @@ class RunReport(Part):
         before = {family.family: family for family in self.families if family.attack is None}
         return [(before[after.family], after) for after in self.families if after.attack and after.family in before]
 
+    @property
+    def met(self) -> list[str]:
+        """Attacks whose texts were judged; what is no attack is not among them."""
+        return [cell.attack for cell in self.cells if cell.n and cell.attack not in UNHARMED]
+
     def cell(self, attack: str) -> Cell | None:
         return next((cell for cell in self.cells if cell.attack == attack), None)
 
@@ -221,6 +230,16 @@ class Document(Part):
     @property
     def groups(self) -> list[str]:
         return list(dict.fromkeys(run.group for run in self.measured))
+
+    def shared_attacks(self, group: str) -> list[str]:
+        """What means under attack are over."""
+        return shared_attacks([run for run in self.measured if run.group == group])
+
+
+def shared_attacks(runs: Iterable[RunReport]) -> list[str]:
+    """Attacks that all of the runs met, apart from runs that met none at all: means over others do not compare."""
+    met = [run.met for run in runs if run.met]
+    return [attack for attack in met[0] if all(attack in other for other in met)] if met else []
 
 
 def json_schema() -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from wmbench.report.document import TARGETS, UNATTACKED, Cell, Document, RunReport
+from wmbench.report.document import TARGETS, Cell, Document, RunReport
 from wmbench.report.notes import null_label
 
 _SPECIAL: Final = {
@@ -13,12 +13,14 @@ _SPECIAL: Final = {
     "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
     ">": r"\textgreater{}",
 }  # fmt: skip
-_OUT_OF_REACH: Final = "--"
+_OUT_OF_REACH: Final = "n/a"
+_NOT_RUN: Final = "--"
 
 
 def latex_tables(document: Document) -> str:
     head = [
         "% Needs \\usepackage{booktabs,multirow}. Bold: the best of each attack and prompt set.",
+        f"% {_NOT_RUN}: the run did not meet this attack; {_OUT_OF_REACH}: so few null texts cannot decide the level.",
         *(f"% {line}" for line in [*document.notices, *document.warnings]),
     ]
     backbones = dict.fromkeys(run.backbone for run in document.measured)
@@ -44,10 +46,9 @@ def _table(document: Document, backbone: str) -> Iterator[str]:
     yield " & ".join(["Attack", "Method", *map(escaped, datasets)]) + r" \\"
     for attack in attacks:
         yield r"\midrule"
-        name = "Clean" if attack == UNATTACKED else attack
         entries = {dataset: _entries(runs, schemes, dataset, attack) for dataset in datasets}
         for number, scheme in enumerate(schemes):
-            first = rf"\multirow{{{len(schemes)}}}{{*}}{{{escaped(name)}}}" if number == 0 else ""
+            first = rf"\multirow{{{len(schemes)}}}{{*}}{{{escaped(attack)}}}" if number == 0 else ""
             yield " & ".join([first, escaped(scheme), *(entries[dataset][number] for dataset in datasets)]) + r" \\"
     yield r"\bottomrule"
     yield r"\end{tabular}"
@@ -56,15 +57,16 @@ def _table(document: Document, backbone: str) -> Iterator[str]:
 
 def _entries(runs: Sequence[RunReport], schemes: Sequence[str], dataset: str, attack: str) -> list[str]:
     """One entry per scheme; the best of each figure is bold when there is something to be better than."""
-    rows = []
-    for scheme in schemes:
-        cells = (run.cell(attack) for run in runs if (run.scheme, run.dataset) == (scheme, dataset))
-        rows.append(_figures(next(cells, None)))
+    found = {run.scheme: cell for run in runs if run.dataset == dataset and (cell := run.cell(attack))}
+    rows = [_figures(found.get(scheme)) for scheme in schemes]
     best = [
         max((figure for figure in column if figure is not None), default=None) for column in zip(*rows, strict=True)
     ]
     entries = []
-    for row in rows:
+    for scheme, row in zip(schemes, rows, strict=True):
+        if scheme not in found:
+            entries.append(_NOT_RUN)
+            continue
         shown = []
         for number, figure in enumerate(row):
             text = (

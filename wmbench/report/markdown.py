@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from wmbench.report.document import UNATTACKED, Document, RunReport
+from wmbench.report.document import Document, RunReport
 from wmbench.report.notes import null_label
 from wmbench.report.rates import Rate, WrongKeys
 
 _TARGET: Final = "0.01"
 _OUT_OF_REACH: Final = "n/a"
+_NOT_RUN: Final = "–"
+_SIGNS: Final = {
+    _NOT_RUN: f"{_NOT_RUN}: the run did not meet this attack",
+    _OUT_OF_REACH: f"{_OUT_OF_REACH}: so few null texts cannot decide the level, or no text is left",
+}
 
 
 def markdown_tables(document: Document) -> str:
@@ -25,7 +30,10 @@ def _lines(document: Document) -> Iterator[str]:
     for group in document.groups:
         runs = [run for run in document.measured if run.group == group]
         yield from ("", f"## {escaped(group)}", "")
-        yield from _detection(document, runs)
+        table = list(_detection(document, runs))
+        yield from table
+        if legend := [meaning for sign, meaning in _SIGNS.items() if any(f"| {sign} |" in line for line in table)]:
+            yield from ("", f"{'; '.join(legend)}.")
         yield from ("", *_price(runs))
     yield from ("", "## Made by", "", "```console")
     yield from dict.fromkeys(f"$ {run.command}" for run in document.measured)
@@ -41,8 +49,11 @@ def _detection(document: Document, runs: Sequence[RunReport]) -> Iterator[str]:
             continue
         rates = [cell.rate(_TARGET) if cell else None for cell in cells]
         best = max((rate.estimate for rate in rates if rate), default=None)
-        name = "none" if attack == UNATTACKED else escaped(attack)
-        yield from _row([name, *(_percent(rate, is_best=len(runs) > 1 and _is(rate, best)) for rate in rates)])
+        shown = [
+            _percent(rate, is_best=len(runs) > 1 and _is(rate, best)) if cell else _NOT_RUN
+            for cell, rate in zip(cells, rates, strict=True)
+        ]
+        yield from _row([escaped(attack), *shown])
 
 
 def _price(runs: Sequence[RunReport]) -> Iterator[str]:

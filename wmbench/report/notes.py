@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Final
 
 from wmbench.bench.derived import digest
+from wmbench.bench.table import numbered
 from wmbench.published import LAB
-from wmbench.report.document import RunReport
+from wmbench.report.document import RunReport, shared_attacks
 
 NONSENSE_BACKBONES: Final = ("tiny", "tiny-block")
 LAB_BACKBONES: Final = (*LAB, *NONSENSE_BACKBONES)
 
 
 def notices(runs: Sequence[RunReport]) -> list[str]:
-    names = dict.fromkeys(run.backbone for run in runs)
+    found = lab_notices(run.backbone for run in runs)
+    if public := list(dict.fromkeys(run.scheme for run in runs if run.key_use == "fixed")):
+        found.append(
+            f"No secret: {_listed(public)} ran with published constants in place of a key. Anybody can find and forge "
+            "these marks, and there is no wrong key to try."
+        )
+    return found
+
+
+def lab_notices(backbones: Iterable[str]) -> list[str]:
+    names = dict.fromkeys(backbones)
     found = []
     if lab := [name for name in names if name in LAB_BACKBONES]:
         found.append(
@@ -26,11 +36,6 @@ def notices(runs: Sequence[RunReport]) -> list[str]:
         found.append(
             f"The model {_listed(nonsense)} is a random transformer that writes nonsense: these rates show that the "
             "pipeline works, not how robust a scheme is."
-        )
-    if public := list(dict.fromkeys(run.scheme for run in runs if run.key_use == "fixed")):
-        found.append(
-            f"No secret: {_listed(public)} ran with published constants in place of a key. Anybody can find and forge "
-            "these marks, and there is no wrong key to try."
         )
     return found
 
@@ -45,6 +50,7 @@ def warnings(runs: Sequence[RunReport]) -> list[str]:
         for what, value in _SAME_IN_A_GROUP.items():
             if len({value(run) for run in members}) > 1:
                 found.append(f"{group}: {what} differ between schemes, so their rows do not compare directly.")
+        found += _different_attacks(group, members)
     if len({run.versions.get("wmbench") for run in runs}) > 1:
         versions = sorted({run.versions.get("wmbench", "unknown") for run in runs})
         found.append(f"The runs were made with different versions of wmbench: {_listed(versions)}.")
@@ -80,19 +86,29 @@ def _different_nulls(runs: Iterable[RunReport]) -> Iterable[str]:
         yield f"Different null sets: rates and thresholds of these rows do not compare. {described}."
 
 
+def _different_attacks(group: str, runs: Sequence[RunReport]) -> Iterable[str]:
+    if len({frozenset(run.met) for run in runs}) < 2:
+        return
+    shared = shared_attacks(runs)
+    means = (
+        f"Means under attack are over what all met: {_listed(shared)}"
+        if shared
+        else "There is none that all met, hence no mean"
+    )
+    none = [run.scheme for run in runs if not run.met]
+    left_out = f"; {_listed(none)} met no attack" if none else ""
+    yield f"{group}: the runs met different attacks. {means}{left_out}."
+
+
 def told_apart(runs: Sequence[RunReport]) -> tuple[list[RunReport], list[str]]:
     """Runs of one scheme on the same model and prompts get numbers, or they would share a row or a line; and a warning
     that says which is which."""
-    counts = Counter((run.scheme, run.group) for run in runs if not run.is_control)
-    seen: Counter[tuple[str, str]] = Counter()
-    found, told = [], []
-    for run in runs:
-        place = run.scheme, run.group
-        if not run.is_control and counts[place] > 1:
-            seen[place] += 1
-            run = run.model_copy(update={"scheme": f"{run.scheme} ({seen[place]})"})
-            told.append(f"{run.scheme} is {run.name}")
-        found.append(run)
+    names = iter(numbered([(run.scheme, run.group) for run in runs if not run.is_control]))
+    found = [
+        run.model_copy(update={"scheme": run.scheme if run.is_control else next(names), "base_scheme": run.scheme})
+        for run in runs
+    ]
+    told = [f"{run.scheme} is {run.name}" for run in found if run.scheme != run.base_scheme]
     return found, [f"Several runs of one scheme: {'; '.join(told)}."] if told else []
 
 

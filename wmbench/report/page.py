@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from wmbench.bench.measure import FEW_TEXTS, FEWEST_TEXTS
 from wmbench.report.document import RULES, TARGETS, UNATTACKED, UNHARMED, Document, Passage, RunReport, TokensToDetect
 from wmbench.report.evidence import shades, visible
 from wmbench.report.html import chart_bundle, has_chart_library, render, safe_json, template_file
@@ -31,7 +32,7 @@ def html_page(document: Document) -> str:
         document=document,
         title=_title(document),
         lead=_lead(document),
-        cards=[_card(run) for run in document.measured],
+        cards=[_card(run, document) for run in document.measured],
         rows=[{"run": run, "cell": cell} for run in document.measured for cell in run.cells],
         columns=_columns(len(groups) > 1),
         charts=made,
@@ -43,6 +44,7 @@ def html_page(document: Document) -> str:
         schemes=list(dict.fromkeys(run.scheme for run in document.measured)),
         colour={scheme: number % len(PALETTE) for number, scheme in enumerate(document.schemes)},
         targets=TARGETS,
+        few_texts=_few_texts(document.measured),
         rules=RULES,
         attacked_nulls=any(run.attacked_families for run in document.measured),
         percent=_percent,
@@ -97,11 +99,13 @@ def evidence_page(texts: Sequence[JudgedText], scheme: str, key_id: str | None) 
 
 
 def _title(document: Document) -> str:
-    schemes = list(dict.fromkeys(run.scheme for run in document.measured))
-    attacks = [attack for attack in document.attacks if attack not in UNHARMED]
+    schemes = list(dict.fromkeys(run.base_scheme or run.scheme for run in document.measured))
+    met = {frozenset(run.met) for run in document.measured}
+    most = max(map(len, met), default=0)
     models = " and ".join(dict.fromkeys(run.backbone for run in document.measured)) or "no model"
     watermarks = f"{len(schemes)} watermarks" if len(schemes) != 1 else f"The watermark {schemes[0]}"
-    return f"{watermarks} under {len(attacks)} attack{'s' if len(attacks) != 1 else ''} on {models}"
+    attacks = f"{'up to ' if len(met) > 1 else ''}{most} attack{'s' if most != 1 else ''}"
+    return f"{watermarks} under {attacks} on {models}"
 
 
 def _lead(document: Document) -> str:
@@ -112,15 +116,19 @@ def _lead(document: Document) -> str:
     return f"Prompts: {datasets}. {texts:,} marked texts. Calibrated on {'; '.join(nulls) or 'nothing'}."
 
 
+def _few_texts(runs: Iterable[RunReport]) -> str:
+    is_few = any(0 < cell.n < FEWEST_TEXTS for run in runs for cell in run.cells)
+    return FEW_TEXTS if is_few else ""
+
+
 def _shown_texts(runs: Iterable[RunReport]) -> str:
-    """How many of the texts are in the page."""
-    counts = [(len(run.examples), int(run.samples.get("kept", 0))) for run in runs if run.examples]
-    shown, kept = (sorted({pair[side] for pair in counts}) for side in (0, 1))
-    return f"{_span(shown)} of {_span(kept)}" if counts else ""
-
-
-def _span(ascending: Sequence[int]) -> str:
-    return f"{ascending[0]}" if len(ascending) == 1 else f"{ascending[0]}-{ascending[-1]}"
+    """Whose texts are in the page: prompts of each run."""
+    counts = {(len(run.examples), int(run.samples.get("kept", 0))) for run in runs if run.examples}
+    if all(shown == kept for shown, kept in counts):
+        return "all prompts"
+    kept = sorted(number for _, number in counts)
+    of = f"of {kept[0]} prompts" if len(counts) == 1 else f"prompts (of {kept[0]} to {kept[-1]})"
+    return f"the first {max(shown for shown, _ in counts)} {of}"
 
 
 def _columns(several_groups: bool) -> list[tuple[str, str]]:
@@ -129,28 +137,34 @@ def _columns(several_groups: bool) -> list[tuple[str, str]]:
     return [("scheme", "Scheme"), *group, ("attack", "Attack"), ("n", "Texts"), *rates, ("auc", "AUC")]
 
 
-def _card(run: RunReport) -> dict[str, Any]:
-    """How well it is found, what the worst attack leaves of that, what it costs."""
+def _card(run: RunReport, document: Document) -> dict[str, Any]:
+    """How well it is found, what the worst attack leaves of that, what it costs. Means are over the attacks that all
+    runs share, so that cards compare."""
+    shared = document.shared_attacks(run.group)
     target = next((t for t in ("0.01", "0.05") if t not in run.tied), TARGETS[-1])
     unattacked = run.cell(UNATTACKED)
     attacked = [(rate, cell) for cell in run.cells if cell.attack not in UNHARMED and (rate := cell.rate(target))]
     unhurt = unattacked.rate(target) if unattacked else None
-    facts = [("no attack", _with_interval(unhurt, "%", 100))]
+    facts = [(UNATTACKED, _with_interval(unhurt, "%", 100))]
     if unhurt is None and unattacked:
-        facts = [("AUC, no attack", _with_interval(unattacked.auc, digits=3))]
+        facts = [(f"AUC, {UNATTACKED}", _with_interval(unattacked.auc, digits=3))]
     if attacked:
         worst, cell = min(attacked, key=lambda pair: pair[0].estimate)
         facts.append((f"weakest: {cell.attack}", _with_interval(worst, "%", 100)))
-    areas = [cell.auc.estimate for cell in run.cells if cell.auc and cell.attack not in UNHARMED]
+    areas = [cell.auc.estimate for cell in run.cells if cell.auc and cell.attack in shared]
     mean_area = f"{sum(areas) / len(areas):.3f}" if areas else "n/a"
-    rates = [rate.estimate for rate, _ in attacked]
+    rates = [rate.estimate for rate, cell in attacked if cell.attack in shared]
+    under = _under(document, run.group)
     if rates:
-        headline = f"{100 * sum(rates) / len(rates):.0f}%", f"mean TPR at {_percent(target)} FPR under attack"
-        facts.append(("mean AUC under attack", (mean_area, "")))
+        headline = f"{100 * sum(rates) / len(rates):.0f}%", f"mean TPR at {_percent(target)} FPR {under}"
+        facts.append((f"mean AUC {under}", (mean_area, "")))
     elif areas and unhurt is None:
-        headline = mean_area, "mean AUC under attack; so few null texts decide no rate"
+        headline = mean_area, f"mean AUC {under}; so few null texts decide no rate"
+    elif shared and not run.met:
+        headline = "–", "met no attack"
     else:
-        headline = ("n/a" if unhurt is None else f"{100 * unhurt.estimate:.0f}%"), f"TPR at {_percent(target)} FPR"
+        shown = "n/a" if unhurt is None else f"{100 * unhurt.estimate:.0f}%"
+        headline = shown, f"TPR at {_percent(target)} FPR, {UNATTACKED}"
     if needed := run.tokens_to_detect:
         facts.append(("median tokens to detect", _with_interval(needed)))
     if change := run.quality.get("delta_log_perplexity"):
@@ -160,6 +174,14 @@ def _card(run: RunReport) -> dict[str, Any]:
     elif run.cost and run.cost.forward_rows:
         facts.append(("model forwards per token", _with_interval(run.cost.forward_rows, digits=2)))
     return {"scheme": run.scheme, "group": run.group, "headline": headline, "facts": facts}
+
+
+def _under(document: Document, group: str) -> str:
+    """What a mean is over."""
+    shared = document.shared_attacks(group)
+    if all(len(run.met) in (0, len(shared)) for run in document.measured if run.group == group):
+        return "under attack"
+    return f"under the {len(shared)} attacks that all runs met" if len(shared) > 1 else f"under {', '.join(shared)}"
 
 
 def _with_interval(
