@@ -140,7 +140,9 @@ def test_two_runs_side_by_side(tmp_path: Path) -> None:
     assert [cell["attack"] for cell in found["cells"]] == ["unattacked", "identity"]
     assert found["cells"][0]["n"] == 4
     assert found["cells"][0]["auc"]["estimate"] > 0
-    assert (found["same_nulls"], found["flags"]) == (True, [])
+    assert found["same_nulls"]
+    (flag,) = found["flags"]
+    assert "only 4 shared prompts" in flag
     other = run(tmp_path, calibration_texts=120)
     with pytest.raises(ConfigError, match="different null texts"):
         compare_runs(Path(other.folder), Path(weak.folder))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,15 +52,15 @@ def make_folder(folder: Path) -> None:
 
 
 def require_writable(folder: Path) -> None:
-    """Refuse a folder that can be neither written to nor made. Nothing is made yet."""
+    """Refuse a folder that can be neither written to nor made. Nothing is left behind."""
     with disk_errors(folder, "written to"):
         there = folder.absolute()
         while not there.exists():
             there = there.parent
         if not there.is_dir():
             raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-        if not os.access(there, os.W_OK | os.X_OK):
-            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        with tempfile.TemporaryFile(dir=there):  # only trying tells a read-only disk from a forbidden folder
+            pass
 
 
 def write_atomic(path: Path, content: bytes) -> None:
