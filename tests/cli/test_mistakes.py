@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import tempfile
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -107,8 +110,14 @@ def test_key_and_output_are_looked_at_before_a_model_is_loaded(
     told: str,
 ) -> None:
     Path("sealed").mkdir()
-    access = os.access
-    monkeypatch.setattr("os.access", lambda path, mode: Path(path).name != "sealed" and access(path, mode))
+    real = tempfile.TemporaryFile
+
+    def forbidden(*, dir: Path) -> IO[bytes]:
+        if dir.name == "sealed":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return real(dir=dir)
+
+    monkeypatch.setattr("tempfile.TemporaryFile", forbidden)
     monkeypatch.setattr("wmbench.bench.build.Builder.backbone", interrupt)
     monkeypatch.setenv("WMBENCH_KEY", key)
     assert main(words.split()) == code
