@@ -114,8 +114,8 @@ class Experiment:
 
     def write(self, result: Mapping[str, Any], charts: Sequence[Spec]) -> None:
         """<folder>/result.json with what it was made with, and plot.html."""
-        from wmbench.bench.disk import make_folder, pretty_json, write_atomic
         from wmbench.bench.provenance import versions
+        from wmbench.disk import make_folder, pretty_json, write_atomic
 
         key, described = self.context.key, self.plan.describe()
         made_with = {

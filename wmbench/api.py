@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -110,16 +109,13 @@ def run(
     """Generate, attack, calibrate, detect and measure; resumes what is missing. One result per backbone, scheme and
     dataset. A run that fails has its error in the result; when it is the only one, the error is raised."""
     from wmbench.bench.pipeline import execute_all, prepare_all
-    from wmbench.bench.workers import WorkerPool
+    from wmbench.bench.workers import worker_pool
     from wmbench.config import load_config
 
     chosen = [schemes] if isinstance(schemes, str | Mapping) else list(schemes)
     config = load_config(preset, file, {"schemes": chosen, **_plain(settings)})
     plans, builder = _resolved(config, plugins, note)
-    with ExitStack() as stack:
-        pool = None
-        if config.workers > 1:
-            pool = stack.enter_context(WorkerPool(config.workers, config, [str(path) for path in plugins]))
+    with worker_pool(config.workers, [str(path) for path in plugins]) as pool:
         runs = prepare_all(plans, builder, note=note, executor=pool)
         ends = dict(execute_all(runs))
     results = []

@@ -26,6 +26,7 @@ from typing import Any, Final, Literal, NoReturn, final
 import numpy as np
 import numpy.typing as npt
 
+from wmbench.disk import sync_folder
 from wmbench.errors import ConfigError, KeyFileError
 from wmbench.redaction import HIDDEN, shown_name, shown_path
 from wmbench.siphash import SipHash, Words
@@ -102,7 +103,7 @@ class SecretKey:
                     file.write(self._secret.hex() + "\n")
                     file.flush()
                     os.fsync(file.fileno())
-                _fsync_folder(target.parent)  # so that the new name survives a power failure
+                sync_folder(target.parent)  # so that the new name survives a power failure
             except OSError:
                 target.unlink(missing_ok=True)  # half a key is worse than none
                 raise
@@ -279,11 +280,3 @@ def _secret_from_hex(text: str) -> memoryview:
         return memoryview(bytes.fromhex(text.strip()))
     except ValueError:
         return memoryview(b"")
-
-
-def _fsync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -13,8 +13,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from wmbench.bench.disk import disk_errors
 from wmbench.bench.jsonl import cut_torn_line
+from wmbench.disk import disk_errors
 from wmbench.hookspecs import hookimpl
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from wmbench.bench.disk import write_atomic
+from wmbench.disk import write_atomic
 
 Spec = Mapping[str, Any]
 

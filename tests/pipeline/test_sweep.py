@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from tests.pipeline.helpers import KEY, PLUGIN, SMALL, builder, calls, host
+from tests.store.helpers import final_files
 from wmbench.bench.jsonl import JsonlFile
 from wmbench.bench.sweep import Axis, Grid, flat_rows, named_grids, plan_sweep, run_sweep
 from wmbench.bench.sweep_view import _wide_enough, charts
+from wmbench.bench.workers import WorkerPool
 from wmbench.cli.app import run_cli
 from wmbench.config import load_config
 from wmbench.errors import ConfigError, UnknownNameError
@@ -85,6 +87,27 @@ def test_points_share_null_features_and_one_control(tmp_path: Path) -> None:
     assert points[0]["same_tokens"] == 1.0
     assert 0 <= points[1]["same_tokens"] < 1
     assert points[0]["cost"]["rows_per_token"] == pytest.approx(1.0)
+
+
+def test_workers_measure_the_same_points(tmp_path: Path) -> None:
+    """They build every point, and the control beside it, from a configuration of its own."""
+    axes = {"delta": [0.0, 8.0]}
+    config = load_config(options={**SMALL, "schemes": ["tuned"], "output": str(tmp_path / "shared"), "batch_size": 2})
+    with WorkerPool(2, [str(PLUGIN)]) as pool:
+        shared = list(run_sweep(plan_sweep(config, Grid.of("test", axes), host()), builder(), executor=pool))
+        assert pool.started
+    alone = swept(tmp_path / "alone", axes, batch_size=2)
+    for one, other in zip(alone, shared, strict=True):
+        assert one["metrics"] == other["metrics"]
+        assert final_files(Path(one["folder"])) == final_files(Path(other["folder"]))
+
+
+def test_failures_end_the_command_with_1(tmp_path: Path) -> None:
+    command = ["sweep", "--plugin", str(PLUGIN), "--scheme", "tuned", "--backbone", "tiny", "--dataset", "toy"]
+    command += ["--attack", "moody", "--samples", "4", "--nulls", "salad", "--calibration-texts", "100"]
+    command += ["--heldout-texts", "50", "-D", "max_new_tokens=24", "--output", str(tmp_path), "--vary", "delta=[4.0]"]
+    assert run_cli(command) == 1
+    assert run_cli([*command, "--failure-limit", "1"]) == 0
 
 
 def test_detection_settings_do_not_decode_again(tmp_path: Path) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from wmbench.bench.cost import cost_per_token
-from wmbench.bench.disk import pretty_json
 from wmbench.bench.jsonl import JsonlFile
 from wmbench.bench.measure import Judged, auc_interval, detection, false_positives, rate
 from wmbench.bench.packed import write_packed
+from wmbench.disk import pretty_json
 from wmbench.types import Features
 
 SCHEMES = {"denmark": 5.0, "dlm-kgw": 4.4, "dgmark": 4.8, "patternmark": 4.6, "umr": 4.7}

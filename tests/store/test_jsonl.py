@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wmbench.bench.disk import write_atomic
 from wmbench.bench.jsonl import JsonlFile, TornLineWarning, encode_line
+from wmbench.disk import write_atomic
 from wmbench.errors import IntegrityError
 
 RECORDS = [{"id": "a", "text": "eins\nzwei"}, {"id": "b", "text": "größer \u2028 \ud800"}, {"id": "c", "text": "é" * 5}]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from wmbench.bench.attacking import Attacker, AttackServices
-from wmbench.bench.disk import make_folder
 from wmbench.bench.jsonl import JsonlFile, Record
+from wmbench.disk import make_folder
 from wmbench.errors import PluginError
 from wmbench.types import Attacked, AttackInput, BackboneEntry, TextCodec
 

@@ -22,7 +22,7 @@ from wmbench.bench.draws import prompt_id
 from wmbench.bench.jsonl import JsonlFile
 from wmbench.bench.measure import FEWEST_TEXTS, FPR_TARGETS, interval, target_name
 from wmbench.bench.store import RunStore
-from wmbench.bench.textset import SAMPLES, attacked_name
+from wmbench.bench.textset import SAMPLES, UNATTACKED, attacked_name
 from wmbench.detection import auc, tpr_at_fpr
 from wmbench.detection.intervals import percentile_interval
 from wmbench.detection.paired import ResampledNegatives, drawn_counts, shares
@@ -38,7 +38,6 @@ _RESAMPLES: Final = 1000
 _NAMES: Final = ("scheme", "alg_id", "status", "backbone", "dataset", "key_id")
 _NEEDED: Final = frozenset({*_NAMES, "alpha", "calibration", "cells", "nulls", "unresolved"})
 """Of metrics.json."""
-UNATTACKED: Final = "unattacked"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from wmbench.bench.disk import disk_errors, make_folder, pretty_json, write_atomic
+from wmbench.disk import disk_errors, make_folder, pretty_json, write_atomic
 
 _STAMPS: Final = "derived.json"
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from wmbench.bench.disk import disk_errors, sync_folder, write_atomic
+from wmbench.disk import disk_errors, sync_folder, write_atomic
 from wmbench.errors import IntegrityError
 
 Record = dict[str, Any]

@@ -26,13 +26,13 @@ from filelock import FileLock
 from wmbench.bench.attack_files import attack_batch, attack_into
 from wmbench.bench.attack_plan import AttackChain
 from wmbench.bench.derived import digest, file_digest
-from wmbench.bench.disk import make_folder, pretty_json, write_atomic
 from wmbench.bench.jsonl import JsonlFile, Record
 from wmbench.bench.packed import kept_packed
 from wmbench.bench.plan import Resolved, RunPlan
 from wmbench.bench.split import SIDES, Picked, Picker, Side
 from wmbench.bench.textset import TextSet
 from wmbench.detection.archive import read_archive, write_archive
+from wmbench.disk import make_folder, pretty_json, write_atomic
 from wmbench.errors import ConfigError, IntegrityError
 from wmbench.keys import SecretKey
 from wmbench.observers import ProgressObserver, watched

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from filelock import FileLock
 
-from wmbench.bench.disk import disk_errors, make_folder, pretty_json, sync_folder, write_atomic
+from wmbench.disk import disk_errors, make_folder, pretty_json, sync_folder, write_atomic
 from wmbench.errors import IntegrityError
 from wmbench.types import Features
 

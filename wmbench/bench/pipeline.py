@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 from wmbench.bench.attack_checks import require_attacks, workable
 from wmbench.bench.build import Builder
-from wmbench.bench.disk import disk_errors, require_writable
 from wmbench.bench.jsonl import cut_torn_line
 from wmbench.bench.plan import RunPlan, spec_hash
 from wmbench.bench.prompts import prompts_hash, require_room
@@ -37,6 +36,7 @@ from wmbench.bench.stages.quality import QualityStage
 from wmbench.bench.stages.score import ScoreStage
 from wmbench.bench.store import Owner, RunStore
 from wmbench.bench.workers import Executor
+from wmbench.disk import disk_errors, require_writable
 from wmbench.errors import ConfigError, IntegrityError, Interrupted, PluginError, WmbenchError
 from wmbench.observers import ProgressObserver
 from wmbench.quality import require_judge_folder
@@ -87,7 +87,6 @@ def prepare(
     trace: bool = False,
     note: Callable[[str], None] = lambda _: None,
     clean: Run | None = None,
-    number: int = 0,
     executor: Executor | None = None,
 ) -> Run:
     """Load what identifies the run (prompts, key, model), find its folder, and refuse a level it could not decide."""
@@ -104,7 +103,7 @@ def prepare(
     store = RunStore(plan.folder(identity))
     run = Run(
         plan, builder, store, identity, samples, key, backbone, progress, tuple(observers), trace, note,
-        clean, number, executor,
+        clean, executor,
     )  # fmt: skip
     if plan.config.judge and not store.derived.path(QUALITY).exists():
         require_judge_folder(plan.config.judge)
@@ -129,7 +128,7 @@ def prepare_all(plans: Sequence[RunPlan], builder: Builder, **options: Any) -> l
     for number, plan in sorted(enumerate(plans), key=lambda pair: not pair[1].is_control):
         origin = plan.backbone.label, plan.dataset.label
         clean = None if plan.is_control else controls.get(origin)
-        runs[number] = prepare(plan, builder, **options, clean=clean, number=number)
+        runs[number] = prepare(plan, builder, **options, clean=clean)
         if plan.is_control:
             controls.setdefault(origin, runs[number])
     ordered = [runs[number] for number in range(len(plans))]

@@ -48,6 +48,8 @@ class RunPlan:
     filters: FilterSettings
     nulls: tuple[Resolved[DatasetInfo], ...]
     """The first one calibrates; false positives are measured on all."""
+    number: int
+    """Its place among the plans of its configuration: by both a worker process finds it."""
 
     @property
     def key_use(self) -> KeyUse:
@@ -152,12 +154,12 @@ def resolve_runs(config: RunConfig, host: Host) -> list[RunPlan]:
     _refuse_twice("backbone", (backbone.label for backbone in backbones))
     _refuse_twice("dataset", (dataset.label for dataset in datasets))
     _refuse_twice("null set", (null.label for null in nulls))
-    runs = []
+    runs: list[RunPlan] = []
     for backbone in backbones:
         attacks = resolve_attacks(config.attacks, host, backbone.info.name, config.limits)
         for choice in _expanded(config.schemes, host.schemes):
             for dataset in datasets:
-                runs.append(_run(config, choice, backbone, dataset, attacks, nulls, host))
+                runs.append(_run(config, choice, backbone, dataset, attacks, nulls, host, len(runs)))
     return runs
 
 
@@ -169,6 +171,7 @@ def _run(
     attacks: tuple[AttackChain, ...],
     nulls: tuple[Resolved[DatasetInfo], ...],
     host: Host,
+    number: int,
 ) -> RunPlan:
     """One scheme with its published settings for this backbone and dataset, below the user's own."""
     entry, _ = host.schemes.resolve(choice.name)
@@ -177,7 +180,7 @@ def _run(
     below |= known_settings(entry, config.for_all_schemes)
     scheme = Resolved(entry, settings_of(entry, "scheme", merged(below, choice.params)), slug(choice.name))
     decoding = _decoding(backbone.info.decoding, published.get("decoding", {}), config.decoding)
-    return RunPlan(config, scheme, backbone, dataset, decoding, attacks, _filters(config, decoding), nulls)
+    return RunPlan(config, scheme, backbone, dataset, decoding, attacks, _filters(config, decoding), nulls, number)
 
 
 def _expanded(choices: Iterable[Choice], registry: Registry[Any]) -> list[Choice]:

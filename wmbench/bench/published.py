@@ -15,8 +15,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from wmbench.bench.disk import make_folder, write_atomic
 from wmbench.bench.json_rows import json_rows
+from wmbench.disk import make_folder, write_atomic
 from wmbench.errors import ConfigError
 from wmbench.types import NullText, Sample
 

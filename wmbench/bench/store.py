@@ -30,8 +30,8 @@ from typing import Any, Final, Literal
 from filelock import FileLock, Timeout
 
 from wmbench.bench.derived import DerivedFiles
-from wmbench.bench.disk import disk_errors, make_folder, pretty_json, write_atomic
 from wmbench.bench.jsonl import JsonlFile
+from wmbench.disk import disk_errors, make_folder, pretty_json, write_atomic
 from wmbench.errors import IntegrityError
 
 SCHEMA_VERSION: Final = 1

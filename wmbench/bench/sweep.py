@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from wmbench.bench.build import Builder
-from wmbench.bench.disk import make_folder, pretty_json, write_atomic
 from wmbench.bench.measure import FPR_TARGETS, target_name
 from wmbench.bench.pipeline import execute, prepare_all
 from wmbench.bench.plan import RunPlan, resolve_runs
 from wmbench.bench.resolved import slug, spec_hash
 from wmbench.bench.stages.base import Run
 from wmbench.config import ALL, Choice, RunConfig
+from wmbench.disk import make_folder, pretty_json, write_atomic
 from wmbench.errors import ConfigError, UnknownNameError
 from wmbench.host import Host
 from wmbench.settings import Settings, merged
@@ -145,8 +145,7 @@ def run_sweep(
     for number, point in enumerate(planned, start=1):
         note(f"point {number} of {len(planned)}: {shown(point.settings)}")
         control, run = prepare_all([point.control, point.plan], builder, note=note, **options)
-        execute(control)
-        outcome = execute(run)
+        cleaned, outcome = execute(control), execute(run)
         tokens = [record["token_ids"] for record in run.store.samples.read()]
         first = reference.setdefault(point.plan.dataset.label, tokens)
         yield {
@@ -154,6 +153,7 @@ def run_sweep(
             "dataset": point.plan.dataset.label,
             "folder": outcome.folder,
             "approximations": point.plan.approximations,
+            "failed": max(outcome.failure_rate, cleaned.failure_rate),
             "cost": _cost(run),
             "same_tokens": _same(first, tokens),
             "metrics": json.loads(outcome.metrics.read_bytes()) if outcome.metrics else None,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from wmbench.bench.sweep import flat_rows
+from wmbench.console import open_console
 from wmbench.plots import Spec, axis, rows
 
 _FIGURES: Final = ("n", "TPR at 1% FPR", "AUC", "rows/token", "same tokens")
@@ -16,12 +17,9 @@ _MEASURES: Final = {"tpr_0.01": "TPR at 1% FPR", "auc": "AUC", "rows_per_token":
 
 def print_sweep(result: Mapping[str, Any]) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=128)
+    console = open_console(128)
     title = f"{result['scheme']} on {result['backbone']}: {result['sweep']}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     headings, lines = table_of_points(result)

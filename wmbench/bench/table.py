@@ -15,6 +15,7 @@ from wmbench.bench.measure import (
     NULL_AUC_BAND,
     target_name,
 )
+from wmbench.console import open_console
 
 Metrics = Mapping[str, Any]
 _WIDTH: Final = 140
@@ -22,12 +23,7 @@ _WIDTH: Final = 140
 
 def print_summary(results: Sequence[Metrics], file: IO[str] | None = None) -> None:
     """One table per backbone and dataset, then what the rates stand on. Several runs of one scheme are numbered."""
-    from rich.console import Console
-
-    # Without markup: a scheme's status and names stand in square brackets or hold some.
-    console = Console(file=file, highlight=False, markup=False)
-    if not console.is_terminal:
-        console = Console(file=file, highlight=False, markup=False, width=_WIDTH)
+    console = open_console(_WIDTH, file)
     names = numbered([(m["scheme"], (m["backbone"], m["dataset"])) for m in results])
     results = [{**m, "scheme": name} for m, name in zip(results, names, strict=True)]
     for backbone, dataset in dict.fromkeys((m["backbone"], m["dataset"]) for m in results):

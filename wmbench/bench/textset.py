@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from wmbench.bench.derived import digest
 from wmbench.bench.jsonl import Record
@@ -51,6 +51,8 @@ class TextSet:
 
 
 SAMPLES, CLEAN = "samples", "clean"
+UNATTACKED: Final = "unattacked"
+"""The samples themselves, where the others of a list are attacks."""
 
 
 def attacked_name(label: str) -> str:

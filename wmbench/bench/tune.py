@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from wmbench.bench.build import Builder
-from wmbench.bench.disk import make_folder, pretty_json, write_atomic
 from wmbench.bench.measure import FPR_TARGETS, target_name
 from wmbench.bench.pipeline import execute, prepare_all
 from wmbench.bench.plan import RunPlan, resolve_runs
 from wmbench.bench.resolved import slug, spec_hash
 from wmbench.bench.sweep import control_beside
 from wmbench.config import ALL, Choice, RunConfig
+from wmbench.disk import make_folder, pretty_json, write_atomic
 from wmbench.errors import ConfigError, UnknownNameError
 from wmbench.host import Host
 from wmbench.settings import Settings
@@ -178,8 +178,7 @@ class Tuning:
         """A run at this value: the goal's figure, and the other one where it is there."""
         marked = self._plan(self._at(value))
         clean, run = prepare_all([control_beside(marked, self.host), marked], builder, **options)
-        execute(clean)
-        outcome = execute(run)
+        cleaned, outcome = execute(clean), execute(run)
         if outcome.metrics is None:
             raise ConfigError(f"{marked.scheme.label} has no detector, so it cannot be tuned")
         metrics = json.loads(outcome.metrics.read_bytes())
@@ -189,6 +188,7 @@ class Tuning:
             "quality": quality_of(metrics),
             "tpr": tpr_of(metrics, self.goal.fpr),
             "kept": metrics["samples"]["kept"],
+            "failed": max(outcome.failure_rate, cleaned.failure_rate),
             "folder": outcome.folder,
         }
 

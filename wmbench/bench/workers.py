@@ -9,20 +9,22 @@ between thread counts; so the number of workers changes nothing but the time. A 
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from wmbench import errors
 from wmbench.config import RunConfig
 from wmbench.errors import IntegrityError, WmbenchError
-from wmbench.settings import Settings
 
 if TYPE_CHECKING:
+    from wmbench.bench.plan import RunPlan
     from wmbench.bench.stages.base import Run
 
 Payload = TypeVar("Payload")
@@ -38,12 +40,34 @@ class Executor(Protocol):
         """Results with the number of their payload, as they are done."""
 
 
+class RunAddress(NamedTuple):
+    """What a worker builds a run from. Keys are in it by their source only."""
+
+    config: str
+    """As JSON: points of a sweep have configurations of their own."""
+    number: int
+    """Of the plan among those of the configuration."""
+
+    @classmethod
+    def of(cls, plan: RunPlan) -> RunAddress:
+        return cls(json.dumps(plan.config.model_dump(mode="json")), plan.number)
+
+
+@contextmanager
+def worker_pool(workers: int, plugin_files: Sequence[str] = ()) -> Iterator[WorkerPool | None]:
+    """None for one worker: this process works alone then."""
+    if workers == 1:
+        yield None
+        return
+    with WorkerPool(workers, plugin_files) as pool:
+        yield pool
+
+
 class WorkerPool:
     """Processes that live as long as the command; started when the first task comes."""
 
-    def __init__(self, workers: int, config: RunConfig, plugin_files: Sequence[str] = ()) -> None:
+    def __init__(self, workers: int, plugin_files: Sequence[str] = ()) -> None:
         self._workers = workers
-        self._settings = config.model_dump(mode="json")
         self._plugin_files = tuple(plugin_files)
         self._pool: ProcessPoolExecutor | None = None
 
@@ -57,12 +81,17 @@ class WorkerPool:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
 
+    @property
+    def started(self) -> bool:
+        return self._pool is not None
+
     def map(
         self, task: Callable[[Run, Payload], Result], run: Run, payloads: Sequence[Payload]
     ) -> Iterator[tuple[int, Result]]:
         pool = self._started(run.threads)
+        address = RunAddress.of(run.plan)
         futures: dict[Future[Any], int] = {
-            pool.submit(_work, task, run.number, payload): number for number, payload in enumerate(payloads)
+            pool.submit(_work, task, address, payload): number for number, payload in enumerate(payloads)
         }
         try:
             for future in as_completed(futures):
@@ -87,7 +116,7 @@ class WorkerPool:
                 self._workers,
                 mp_context=multiprocessing.get_context("spawn"),
                 initializer=_begin,
-                initargs=(self._settings, self._plugin_files, threads),
+                initargs=(self._plugin_files, threads),
             )
         return self._pool
 
@@ -130,43 +159,42 @@ class _Failure:
 class _Worker:
     """What this process has built so far."""
 
-    def __init__(self, settings: Settings, plugin_files: tuple[str, ...]) -> None:
+    def __init__(self, plugin_files: tuple[str, ...]) -> None:
         from wmbench.bench.build import Builder
-        from wmbench.bench.plan import resolve_runs
         from wmbench.host import Host
 
-        host = Host.discover(plugin_files)
-        self._plans = resolve_runs(RunConfig.model_validate(settings), host)
-        self._builder = Builder(host)
-        self._runs: dict[int, Run] = {}
+        self._host = Host.discover(plugin_files)
+        self._builder = Builder(self._host)
+        self._runs: dict[RunAddress, Run] = {}
 
-    def run(self, number: int) -> Run:
+    def run(self, address: RunAddress) -> Run:
         from wmbench.bench.pipeline import prepare
+        from wmbench.bench.plan import resolve_runs
 
-        if number not in self._runs:
-            self._runs[number] = prepare(self._plans[number], self._builder, number=number)
-        return self._runs[number]
+        if address not in self._runs:
+            plans = resolve_runs(RunConfig.model_validate(json.loads(address.config)), self._host)
+            self._runs[address] = prepare(plans[address.number], self._builder)
+        return self._runs[address]
 
 
 _worker: _Worker | None = None
-_setup: tuple[Settings, tuple[str, ...]] | None = None
+_plugin_files: tuple[str, ...] = ()
 
 
-def _begin(settings: Settings, plugin_files: tuple[str, ...], threads: int) -> None:
-    global _setup
+def _begin(plugin_files: tuple[str, ...], threads: int) -> None:
+    global _plugin_files
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process of the terminal; the parent decides
     import torch
 
     torch.set_num_threads(threads)
-    _setup = settings, plugin_files
+    _plugin_files = plugin_files
 
 
-def _work(task: Callable[[Run, Any], Any], number: int, payload: Any) -> Any:
+def _work(task: Callable[[Run, Any], Any], address: RunAddress, payload: Any) -> Any:
     global _worker
     try:
         if _worker is None:
-            assert _setup is not None
-            _worker = _Worker(*_setup)
-        return task(_worker.run(number), payload)
+            _worker = _Worker(_plugin_files)
+        return task(_worker.run(address), payload)
     except WmbenchError as error:
         return _Failure.of(error)

@@ -122,8 +122,8 @@ def _results(out: str | None, as_json: bool, is_single: bool) -> Iterator[Keep]:
     if out is None:
         yield _print_line if as_json else lambda record: _print_text(record, is_single)
         return
-    from wmbench.bench.disk import disk_errors, make_folder
     from wmbench.bench.jsonl import JsonlFile
+    from wmbench.disk import disk_errors, make_folder
 
     path = Path(out)
     if path.is_dir():

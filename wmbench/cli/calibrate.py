@@ -28,10 +28,10 @@ def calibrate(invocation: Invocation, /, scheme: str, out: str, as_json: bool, *
     from wmbench.bench.build import Builder
     from wmbench.bench.calibrating import make_calibration
     from wmbench.bench.detector import Detector
-    from wmbench.bench.disk import make_folder, require_writable
     from wmbench.bench.nulls import NullLibrary, NullSpec
     from wmbench.bench.plan import resolve_runs
     from wmbench.detection import is_calibration
+    from wmbench.disk import make_folder, require_writable
 
     path = Path(out)
     if path.is_dir():

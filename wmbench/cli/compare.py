@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from wmbench.cli.invocation import global_options, json_option, note, print_json
+from wmbench.console import open_console
 
 Figure = Mapping[str, Any]
 
@@ -37,7 +38,6 @@ def compare(runs: tuple[str, ...], different_nulls: bool, as_json: bool) -> None
 
 def _print(found: Mapping[str, Any]) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
     for flag in found["flags"]:
@@ -53,9 +53,7 @@ def _print(found: Mapping[str, Any]) -> None:
             verdict = _verdict(figure, cell["n"]) if figure else ""
             style = "" if "is better" in verdict else "dim"
             table.add_row("" if number else cell["attack"], name, str(cell["n"]), *_row(figure), verdict, style=style)
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, markup=False, width=110)
+    console = open_console(110)
     console.print(f"A = {found['first']['folder']}\nB = {found['second']['folder']}", soft_wrap=True)
     console.print(table)
     for side, letter in (("only_first", "A"), ("only_second", "B")):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from wmbench.cli.invocation import Invocation, global_options, json_option, note, print_json
+from wmbench.console import open_console
 from wmbench.errors import ConfigError, PluginError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -220,7 +221,6 @@ def _title(check: Record) -> str:
 
 def _print(subject: str, checks: Sequence[Record]) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -236,9 +236,7 @@ def _print(subject: str, checks: Sequence[Record]) -> None:
         if check["outcome"] == FAILED and (first := causes.setdefault(reason, _title(check))) != _title(check):
             reason = f"as: {first}"
         table.add_row(Text(_title(check)), outcome, Text(printable(reason)))
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, markup=False, width=120)
+    console = open_console(120)
     console.print(table)
     counts = Counter(check["outcome"] for check in checks)
     verdict = "breaks its contract" if counts[FAILED] else "keeps its contract"

@@ -182,7 +182,7 @@ def _judged(item: InputText, verdict: Verdict, detector: Detector, warnings: lis
 
 
 def _write_page(path: Path, judged: list[JudgedText], scheme: str, key_id: str | None) -> None:
-    from wmbench.bench.disk import make_folder, write_atomic
+    from wmbench.disk import make_folder, write_atomic
     from wmbench.report.page import evidence_page
 
     make_folder(path.parent)

@@ -24,7 +24,7 @@ def new(file: str | None, as_json: bool) -> None:
     Without FILE it becomes your default key. An existing file is never overwritten.
     """
     from wmbench.bench.build import default_key_file
-    from wmbench.bench.disk import make_folder
+    from wmbench.disk import make_folder
     from wmbench.keys import SecretKey
 
     path = Path(file) if file else default_key_file()

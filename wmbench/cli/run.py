@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,14 +53,11 @@ def run(invocation: Invocation, /, trace: bool, dry_run: bool, as_json: bool, **
     from wmbench.bench.build import Builder
     from wmbench.bench.estimate import estimates, total_minutes
     from wmbench.bench.pipeline import execute_all, prepare_all
-    from wmbench.bench.workers import WorkerPool
+    from wmbench.bench.workers import worker_pool
     from wmbench.observers import ProgressObserver
 
     builder = Builder(invocation.host, note, writes_nothing=dry_run)
-    with ExitStack() as stack:
-        pool = None
-        if config.workers > 1 and not dry_run:
-            pool = stack.enter_context(WorkerPool(config.workers, config, invocation.plugin_files))
+    with worker_pool(1 if dry_run else config.workers, invocation.plugin_files) as pool:
         # All of them before the first is executed: a missing key or prompt file must not show up after an hour.
         runs = prepare_all(plans, builder, progress=ProgressObserver(), trace=trace, note=note, executor=pool)
         if dry_run:

@@ -39,7 +39,7 @@ def sweep(
     dry_run: bool,
     as_json: bool,
     **options: Any,
-) -> None:
+) -> int:
     """Measure a scheme over a grid of settings.
 
     Every point is an ordinary run in a folder of its own: points are resumed, and share null texts and a clean control.
@@ -56,20 +56,23 @@ def sweep(
             click.echo(f"{grid.name}: {len(points)} points")
             for point in points:
                 click.echo(f"  {point.plan.dataset.label}: {shown(point.settings)}")
-        return
+        return 0
 
     from wmbench.bench.build import Builder
-    from wmbench.bench.disk import write_atomic
     from wmbench.bench.sweep import document, run_sweep, sweep_folder, write_results
     from wmbench.bench.sweep_view import print_sweep
+    from wmbench.bench.workers import worker_pool
+    from wmbench.disk import write_atomic
     from wmbench.observers import ProgressObserver
     from wmbench.plots import HINT
     from wmbench.report.command import command_line
     from wmbench.report.sweep import sweep_page
 
-    builder, results = Builder(invocation.host, note), []
+    builder, results, failed = Builder(invocation.host, note), [], False
     for grid, points in planned:
-        measured = list(run_sweep(points, builder, note, progress=ProgressObserver()))
+        with worker_pool(config.workers, invocation.plugin_files) as pool:
+            measured = list(run_sweep(points, builder, note, progress=ProgressObserver(), executor=pool))
+        failed |= any(point["failed"] > config.failure_limit for point in measured)
         result = document(grid, points, measured)
         folder = sweep_folder(config, grid, points)
         write_results(folder, result)
@@ -83,6 +86,7 @@ def sweep(
             click.echo(f"written: {folder}" + ("" if has_charts else f" ({HINT})"))
     if as_json:
         print_json({"sweeps": results})
+    return int(failed)
 
 
 def _grids(config: RunConfig, invocation: Invocation, vary: tuple[str, ...], named: tuple[str, ...]) -> list[Grid]:

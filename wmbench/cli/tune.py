@@ -61,6 +61,7 @@ def tune(
 
     from wmbench.bench.build import Builder
     from wmbench.bench.tune import Goal, Search, Tuning
+    from wmbench.bench.workers import worker_pool
     from wmbench.observers import ProgressObserver
 
     usual_target, usual_tolerance = _TARGETS[match]
@@ -81,12 +82,14 @@ def tune(
     builder, progress = Builder(invocation.host, note), ProgressObserver()
     path: list[dict[str, Any]] = []
 
-    def measure(value: float) -> float:
-        note(f"{parameter} = {value:g}")
-        path.append(tuning.measure(value, builder, progress=progress, note=note))
-        return float(path[-1]["value"])
+    with worker_pool(config.workers, invocation.plugin_files) as pool:
 
-    best = search.run(measure)
+        def measure(value: float) -> float:
+            note(f"{parameter} = {value:g}")
+            path.append(tuning.measure(value, builder, progress=progress, note=note, executor=pool))
+            return float(path[-1]["value"])
+
+        best = search.run(measure)
     result = {
         "parameter": parameter,
         "best": best,
@@ -101,7 +104,8 @@ def tune(
     else:
         _print_path(result, goal, fpr)
         click.echo(f"written: {file}")
-    return 0 if search.matched else 1
+    failed = any(point["failed"] > config.failure_limit for point in path)
+    return int(failed or not search.matched)
 
 
 def _print_path(result: dict[str, Any], goal: Goal, fpr: float) -> None:

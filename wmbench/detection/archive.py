@@ -9,7 +9,6 @@ import hashlib
 import io
 import json
 import os
-import secrets
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wmbench.disk import write_atomic
 from wmbench.errors import ConfigError, IntegrityError
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -34,7 +34,7 @@ def write_archive(
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, data in members.items():
             archive.writestr(zipfile.ZipInfo(name), data)  # its date is constant: equal content, equal bytes
-    _replace(Path(path), buffer.getvalue())
+    write_atomic(Path(path), buffer.getvalue())
 
 
 def read_archive(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, Any]]:
@@ -70,24 +70,3 @@ def _npy_bytes(array: npt.NDArray[Any]) -> bytes:
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=False)
     return buffer.getvalue()
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write aside, then rename: a reader sees the old file or the new one, also after a power failure."""
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with aside.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except OSError as error:
-        aside.unlink(missing_ok=True)
-        raise IntegrityError(
-            "the file cannot be written", where=str(path), why=error.strerror, hint="check the folder and the disk"
-        ) from error

@@ -29,7 +29,7 @@ def render(document: Document, form: str) -> str:
 
 def write_report(document: Document, folder: Path) -> list[Path]:
     """`report.html`, `.json`, `.csv`, `.tex` and `.md`; the same runs give the same bytes."""
-    from wmbench.bench.disk import make_folder, write_atomic
+    from wmbench.disk import make_folder, write_atomic
 
     make_folder(folder)
     paths = [folder / f"report.{form}" for form in FORMS]

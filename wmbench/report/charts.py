@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import altair as alt
 
+from wmbench.bench.textset import UNATTACKED
 from wmbench.report.chart_parts import (
     SHARE,
     Chart,
@@ -25,7 +26,7 @@ from wmbench.report.chart_parts import (
     where,
 )
 from wmbench.report.curves import HIGHEST_FPR
-from wmbench.report.document import TARGETS, UNATTACKED, Cell, Document, RunReport
+from wmbench.report.document import TARGETS, Cell, Document, RunReport
 from wmbench.report.rates import Rate
 
 QUALITY: Final = "delta_log_perplexity"

@@ -7,11 +7,11 @@ from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import Field
 
+from wmbench.bench.textset import UNATTACKED
 from wmbench.report.rates import Family, LengthBin, Part, Rate, Tpr, WrongKeys
 from wmbench.types import Evidence
 
 SCHEMA_VERSION: Final = 2
-UNATTACKED: Final = "unattacked"
 UNHARMED: Final = frozenset({UNATTACKED, "identity"})
 """What is no attack, or the control that changes nothing: not counted where attacks are summed up."""
 Rule = Literal["threshold", "split", "interpolated"]

@@ -16,9 +16,8 @@ import numpy.typing as npt
 from wmbench.bench.jsonl import JsonlFile, Record
 from wmbench.bench.packed import packed_files, read_packed
 from wmbench.bench.store import RunStore
-from wmbench.bench.textset import SAMPLES, attacked_name
+from wmbench.bench.textset import SAMPLES, UNATTACKED, attacked_name
 from wmbench.errors import ConfigError, IntegrityError
-from wmbench.report.document import UNATTACKED
 
 METRICS: Final = "metrics.json"
 REPORTS: Final = "reports"

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from wmbench.bench.measure import FEW_TEXTS, FEWEST_TEXTS
-from wmbench.report.document import RULES, TARGETS, UNATTACKED, UNHARMED, Document, Passage, RunReport, TokensToDetect
+from wmbench.bench.textset import UNATTACKED
+from wmbench.report.document import RULES, TARGETS, UNHARMED, Document, Passage, RunReport, TokensToDetect
 from wmbench.report.evidence import shades, visible
 from wmbench.report.html import chart_bundle, has_chart_library, render, safe_json, template_file
 from wmbench.report.notes import null_label

@@ -6,7 +6,8 @@ import csv
 import io
 from typing import Any
 
-from wmbench.report.document import RULES, TARGETS, UNATTACKED, Cell, Document, RunReport
+from wmbench.bench.textset import UNATTACKED
+from wmbench.report.document import RULES, TARGETS, Cell, Document, RunReport
 from wmbench.report.rates import Rate
 
 

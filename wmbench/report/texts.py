@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from wmbench.bench.draws import prompt_id
 from wmbench.bench.jsonl import Record
-from wmbench.bench.textset import CLEAN
+from wmbench.bench.textset import CLEAN, UNATTACKED
 from wmbench.errors import WmbenchError
-from wmbench.report.document import UNATTACKED, Example, Passage, Piece
+from wmbench.report.document import Example, Passage, Piece
 from wmbench.report.evidence import spans
 from wmbench.report.folders import RunFolder, set_name
 

@@ -14,11 +14,11 @@ from wmbench.bench.attack_files import (
     has_worked,
 )
 from wmbench.bench.attack_plan import AttackChain
-from wmbench.bench.disk import make_folder
 from wmbench.bench.jsonl import Record
 from wmbench.bench.stages.base import Run, Tally, finished_items
 from wmbench.bench.textset import kept_samples
 from wmbench.bench.workers import in_order
+from wmbench.disk import make_folder
 from wmbench.observers import watched
 from wmbench.types import AttackInput
 

@@ -43,8 +43,6 @@ class Run:
     """Tells the user something, on one line."""
     clean: Run | None = None
     """The control of the same comparison, whose clean texts are a null family."""
-    number: int = 0
-    """Place of the plan among those of its configuration."""
     executor: Executor | None = None
     """Processes that share the work; None: this one does it all."""
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from wmbench.bench.cost import cost_per_token
 from wmbench.bench.derived import digest
-from wmbench.bench.disk import pretty_json
 from wmbench.bench.jsonl import Record
 from wmbench.bench.measure import (
     FPR_TARGETS,
@@ -39,11 +38,19 @@ from wmbench.bench.stages.lengths import lengths_of, read_lengths
 from wmbench.bench.stages.quality import FILE as QUALITY
 from wmbench.bench.stages.quality import judge_of, read_quality
 from wmbench.bench.stages.score import attacked_null_name, null_name
-from wmbench.bench.textset import CLEAN, SAMPLES, attacked_clean_name, attacked_name, attacked_texts, kept_samples
+from wmbench.bench.textset import (
+    CLEAN,
+    SAMPLES,
+    UNATTACKED,
+    attacked_clean_name,
+    attacked_name,
+    attacked_texts,
+    kept_samples,
+)
+from wmbench.disk import pretty_json
 
 FILE = "metrics.json"
 SCHEMA_VERSION = 4
-UNATTACKED = "unattacked"
 IDENTITY = "identity"
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from wmbench.bench.disk import disk_errors
 from wmbench.bench.jsonl import Record, encode_line
 from wmbench.bench.stages.base import Run, Tally
+from wmbench.disk import disk_errors
 
 
 class PromptsStage:

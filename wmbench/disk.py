@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import secrets
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -65,7 +66,7 @@ def require_writable(folder: Path) -> None:
 
 def write_atomic(path: Path, content: bytes) -> None:
     """Write aside, sync, rename: a reader sees the old file or the new one, never a part."""
-    aside = path.with_name(f".{path.name}.tmp")  # a fixed name: only the owner of the lock writes
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")  # two processes may write the same file
     with disk_errors(path):
         try:
             with aside.open("wb") as file:
