@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from transformers.utils import is_accelerate_available
 
 from tests.backbones.families import load
 from wmbench.cli import main
@@ -55,6 +56,7 @@ def fake_accelerate(monkeypatch: pytest.MonkeyPatch, device_map: dict[str, Any])
         dispatched.append(device_map)
         return model
 
+    is_accelerate_available()  # remembered: transformers would look for the stand-in's version
     accelerate = SimpleNamespace(infer_auto_device_map=lambda *_, **__: device_map, dispatch_model=dispatch_model)
     monkeypatch.setitem(sys.modules, "accelerate", accelerate)
     utils = SimpleNamespace(get_balanced_memory=lambda *_, **__: None)

@@ -26,5 +26,6 @@ def register_schemes() -> list[SchemeInfo]:
             alg_id="org.wmbench.dgmark.1",
             settings=PUBLISHED,
             decoding_only=frozenset({"beam", "candidates", "candidate_top_k", "reward", "fallback"}),
+            detection_only=frozenset({"window", "statistic", "p_value"}),
         )
     ]

@@ -22,5 +22,6 @@ def register_schemes() -> list[SchemeInfo]:
                 **on(DREAM, {"delta": 4.0}, origin()),
             },
             decoding_only=frozenset({"delta", "topk", "n_iter", "booster_only", "greenify_only", "enforce_kl"}),
+            detection_only=frozenset({"p_value"}),
         )
     ]

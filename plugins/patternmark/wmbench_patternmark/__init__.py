@@ -21,5 +21,6 @@ def register_schemes() -> list[SchemeInfo]:
                 **on(DREAM, {"delta": 4.0}, origin()),
             },
             decoding_only=frozenset({"delta", "initial_state", "transition_matrix"}),
+            detection_only=frozenset({"patterns", "max_tokens", "p_value"}),
         )
     ]

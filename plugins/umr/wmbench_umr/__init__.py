@@ -29,5 +29,6 @@ def register_schemes() -> list[SchemeInfo]:
             status="port, not verified against the authors' code",
             settings=PUBLISHED,
             decoding_only=frozenset({"delta", "strategy", "regret", "candidates"}),
+            detection_only=frozenset({"scored_tokens", "p_value"}),
         )
     ]
