@@ -60,7 +60,8 @@ def main() -> None:
         for name, speed, (_, positions) in zip(loops, speeds, measured[0], strict=True):
             print(f"  {name:33} {speed:7.1f} tokens/s", end="")
             saved, fewer = speeds[0] / speed, positions / measured[0][0][1]
-            print(f"; the cache is {saved:.1f} times faster, with {fewer:.1f} times fewer positions" if fewer > 1 else "")
+            gain = f"; the cache is {saved:.1f} times faster, with {fewer:.1f} times fewer positions"
+            print(gain if fewer > 1 else "")
 
 
 if __name__ == "__main__":
