@@ -33,7 +33,7 @@ def html_page(document: Document) -> str:
         document=document,
         title=_title(document),
         lead=_lead(document),
-        cards=[_card(run, document) for run in document.measured],
+        cards={group: [_card(run, document) for run in document.measured if run.group == group] for group in groups},
         rows=[{"run": run, "cell": cell} for run in document.measured for cell in run.cells],
         columns=_columns(len(groups) > 1),
         charts=made,
@@ -174,7 +174,7 @@ def _card(run: RunReport, document: Document) -> dict[str, Any]:
         facts.append(("model forwards", _with_interval(run.cost.forward_rows_ratio, " × clean", digits=2)))
     elif run.cost and run.cost.forward_rows:
         facts.append(("model forwards per token", _with_interval(run.cost.forward_rows, digits=2)))
-    return {"scheme": run.scheme, "group": run.group, "headline": headline, "facts": facts}
+    return {"scheme": run.scheme, "headline": headline, "facts": facts}
 
 
 def _under(document: Document, group: str) -> str:
