@@ -97,7 +97,7 @@ def test_common_random_numbers_make_differences_less_noisy() -> None:
     assert all(ways[way]["ratio"] < 1 for way in WAYS[1:])
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "published"])
 def test_every_way_draws_from_the_distribution(way: str) -> None:
     config, scheme = make(rollout_temperature=1.0)
     meter = NoiseMeter(scheme.decoder, config)

@@ -41,9 +41,24 @@ def test_official_key(case: dict[str, Any]) -> None:
     np.testing.assert_allclose(directions.ravel()[:8], case["dirs_first8"], atol=1e-8)
     np.testing.assert_allclose(directions.ravel()[-8:], case["dirs_last8"], atol=1e-8)
     np.testing.assert_allclose(directions[1, 0, :4], case["dirs_unit1_ch0_first4"], atol=1e-8)
-    assert np.abs(directions.astype(np.float64)).sum() == pytest.approx(case["dirs_abs_sum"], rel=1e-6)
+    exact = directions.astype(np.float64).ravel()
+    assert exact.sum() == pytest.approx(case["dirs_sum"], abs=1e-6)
+    assert np.abs(exact).sum() == pytest.approx(case["dirs_abs_sum"], rel=1e-6)
+    assert exact @ np.arange(exact.size) == pytest.approx(case["weighted_sum"], rel=1e-9)
+    lengths = np.linalg.norm(exact.reshape(-1, dimension), axis=1)
+    assert np.abs(lengths - 1).max() == pytest.approx(case["max_norm_error"], abs=1e-12)
     little_endian = np.ascontiguousarray(directions, dtype="<f4")
     assert hashlib.sha256(little_endian.tobytes()).hexdigest() == case["float32_le_sha256"]
+
+
+def test_official_keys_of_other_shapes_share_their_rows() -> None:
+    """More units leave the first ones alone; more channels deal the same rows to other units."""
+    properties = golden("key")["properties"]
+    few, many, single = (official_channels(*shape, 768, 42, 0) for shape in ((12, 2), (25, 2), (12, 1)))
+    assert np.array_equal(few[0], many[0][:12]) == properties["prefix_stable_when_units_grow_dirs"]
+    assert np.array_equal(few[1], many[1][:12]) == properties["prefix_stable_when_units_grow_signs"]
+    mapping = properties["channels_change_mapping"]["unit1_of_C1_equals_unit0_channel1_of_C2"]
+    assert np.array_equal(single[0][1, 0], few[0][0, 1]) == mapping
 
 
 def test_official_key_of_an_explicit_example() -> None:
@@ -77,11 +92,13 @@ def test_rollout_schedule() -> None:
     for table in published["tables"]:
         counts = [rollout_count(q, table["m"], table["R"], "linear") for q in table["remaining_desc"]]
         assert counts == table["count"]
-        assert sum(counts) == table["total"]
+        assert (sum(counts), sum(counts) / len(counts)) == (table["total"], pytest.approx(table["mean"], abs=1e-12))
     for table in published["multi_position"]:
         masks = list(range(table["m"], 0, -table["r"]))
-        assert masks == table["remaining"]
-        assert [rollout_count(q, table["m"], table["R"], "linear") for q in masks] == table["count"]
+        assert (masks, len(masks)) == (table["remaining"], table["steps"])
+        counts = [rollout_count(q, table["m"], table["R"], "linear") for q in masks]
+        assert counts == table["count"]
+        assert (sum(counts), sum(counts) / len(counts)) == (table["total"], pytest.approx(table["mean"], abs=1e-12))
     for table in published["short_last_unit"]:
         counts = [rollout_count(q, table["block_len"], table["R"], "linear") for q in table["remaining_desc"]]
         assert counts == table["count"]
@@ -239,3 +256,7 @@ def test_special_tokens_and_wordless_units() -> None:
     units = views.evidence[0]["25"]
     assert [unit.label for unit in units] == [f"unit {b} of size 25" for b, _ in scored]
     np.testing.assert_allclose([unit.weight * len(units) for unit in units], [g for _, g in scored], atol=1e-6)
+    # The mean over the units with words is the score; the authors also print one in which the others count as 0.
+    assert views.scores[0, -1] == pytest.approx(case["helper_mean_over_active"], abs=1e-6)
+    over_all = views.scores[0, -1] * len(units) / len(case["per_unit"])
+    assert over_all == pytest.approx(case["helper_mean_over_all_key_units"], abs=1e-6)

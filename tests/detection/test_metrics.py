@@ -41,6 +41,7 @@ def test_golden_rates(name: str, rule: Any) -> None:
 def test_golden_auc_and_thresholds(name: str) -> None:
     case = CASES[name]
     assert auc(case["pos"], case["neg"]) == pytest.approx(case["auc"], rel=1e-15)
+    assert auc(case["pos"], case["neg"]) == pytest.approx(case["auc_rank_sum"], rel=1e-15)
     for rate in case["rates"]:
         point = operating_point(case["pos"], case["neg"], rate["fpr"], "order_statistic")
         assert point.threshold == rate["order_statistic_threshold"]

@@ -90,6 +90,35 @@ def test_greedy_decode(case: Mapping[str, Any]) -> None:
     fitting = fits(token_bits("official", None, 32), np.array(ids)[columns], columns)
     assert fitting.sum() == case["matches"]
     assert global_z(fitting) == pytest.approx(case["z"], abs=1e-7)
+    assert (~fitting).sum() == case["fallback_steps"], "only where no candidate fits is one filled that does not"
+
+
+class CountingDgMark(DgMark):
+    """Remembers how many candidates fitted at each step."""
+
+    counts: list[int]
+
+    def _beam_width(self, fitting: int, open_cells: int) -> int:
+        self.counts.append(fitting)
+        return super()._beam_width(fitting, open_cells)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case for case in GOLDEN["decode_greedy"] if case["lookahead_counts"]],
+    ids=lambda case: f"beam {case['beam']}",
+)
+def test_lookahead_counts(case: Mapping[str, Any]) -> None:
+    """What a trial promises is what the next step of the block finds: nothing is random here."""
+    scheme = CountingDgMark(DgMarkConfig(prf="official", beam=case["beam"]), SchemeContext(BACKBONE.codec))
+    scheme.counts = []
+    decoding = GREEDY.model_copy(update={"max_new_tokens": case["gen_length"], "block_length": case["block"]})
+    sample = Sample("golden", " ".join(map(str, case["prompt"])))
+    next(decode([sample], make_engine(BACKBONE, decoding), decoding, scheme.decode_step))
+    now = np.array(scheme.counts)
+    after = np.where(np.arange(1, len(now) + 1) % case["block"], np.append(now[1:], 0), 0)
+    assert (now == 0).sum() == case["fallback_steps"]
+    assert after[now > 0].tolist() == case["lookahead_counts"]
 
 
 @pytest.mark.parametrize("fallback", ["best_reward", "look_ahead"])

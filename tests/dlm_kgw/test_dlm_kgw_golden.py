@@ -49,6 +49,17 @@ def test_colours(case: dict[str, Any]) -> None:
         assert green(everything[:, None], everything[None, :]).astype(int).tolist() == matrix
 
 
+def test_the_mixer_of_aar() -> None:
+    """Another scheme of the same repository draws from the same mixer, with another constant: 58 more pairs."""
+    golden = json.loads((GOLDEN / "aar_prf.json").read_text())
+    ids, offsets = np.array(golden["ids"]), golden["kernel"]
+    tokens = ids[-min(offsets) :]
+    hashes = sum(ids[-min(offsets) + offset :][: len(tokens)] for offset in offsets)
+    stride, salt = len(offsets) * golden["effective_vocab"], 42
+    words = official_words(hashes + golden["prf_seed"] - salt, tokens, stride)
+    np.testing.assert_allclose(words / 2**53, golden["uniforms"], rtol=1e-7)
+
+
 def step_config(params: dict[str, Any]) -> DlmKgwConfig:
     names = {name: value for name, value in params.items() if name != "greenlist_params"}
     return DlmKgwConfig(prf="official", **params["greenlist_params"], **names)
@@ -112,6 +123,10 @@ def test_detection(case: dict[str, Any]) -> None:
     assert (positions - first).tolist() == np.flatnonzero(case["keep_mask"]).tolist()
     colours = green_matrix(config, size, None)(context_hashes(contexts, config, size), ids[positions])
     assert colours.astype(int).tolist() == np.array(case["token_color"])[np.array(case["keep_mask"]) > 0].tolist()
+    # Repeated tuples are coloured by the published code, too, and not counted.
+    every = np.arange(first, len(ids) - max(0, *case["kernel"]))
+    everywhere = context_hashes(ids[every[:, None] + np.array(case["kernel"])], config, size)
+    assert green_matrix(config, size, None)(everywhere, ids[every]).astype(int).tolist() == case["token_color"]
 
     features = Features.pack([ids.astype(np.int32)], [len(ids)])
     detector = GreenDetector(config, SchemeContext(ToyCodec(size)))
@@ -120,6 +135,8 @@ def test_detection(case: dict[str, Any]) -> None:
     assert views.green is not None
     assert views.scored is not None
     assert (views.green[0], views.scored[0]) == (case["n_green"], case["n_scored"])
+    ratio = views.green[0] / views.scored[0]
+    assert ratio == pytest.approx(case["official_z_score_field_is_ratio"], abs=1e-8)
     np.testing.assert_allclose(views.scores[0, 0], case["normal_z"], rtol=1e-6)
     exact = GreenDetector(config.model_copy(update={"p_value": "exact"}), SchemeContext(ToyCodec(size)))
     (verdict,) = exact.detect(exact.score(features, None, TextContext()), TextContext()) or []

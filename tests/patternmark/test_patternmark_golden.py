@@ -53,6 +53,8 @@ def test_alternating_keys(case: dict[str, Any]) -> None:
     published = OFFICIAL.model_copy(update={"transition_matrix": ((0.0, 0.5), (0.5, 0.0))})
     for config in (OFFICIAL, published):
         assert official_chain(config, 16, case["seed"]).tolist() == case["key_sequence"]
+    standing = OFFICIAL.model_copy(update={"transition_matrix": ((1.0, 0.0), (0.0, 1.0))})
+    assert official_chain(standing, 2, case["seed"]).tolist() == [case["initial_state"]] * 2
 
 
 def test_keys_that_may_stay() -> None:
@@ -77,6 +79,21 @@ def test_null_law(tokens: str) -> None:
 
 def test_null_tail_of_300_tokens() -> None:
     np.testing.assert_allclose(null_tail(300, OFFICIAL.patterns, 2)[:80], GOLDEN["null_tail_n300_first80"], rtol=1e-6)
+
+
+def test_the_variant_that_looks_at_the_last_window_too() -> None:
+    """DMark's repository has a PatternMark with other colours and n - m + 1 windows: as if one more token followed."""
+    golden = json.loads((Path(__file__).parents[1] / "golden" / "dmark_cpu_rng.json").read_text())["pattern_mark_hmac"]
+    assert OFFICIAL.pattern_length == golden["pattern_length"]
+    law = -np.diff(null_tail(25, OFFICIAL.patterns, 2), append=0.0)
+    np.testing.assert_allclose(law, golden["null_n24"], atol=1e-9)
+    colours = np.array(golden["bucket_of_token"], dtype=np.int8)
+    for case in golden["detect"]:
+        ids = np.array([*case["ids"], 0])
+        tail = null_tail(len(ids), OFFICIAL.patterns, 2)
+        count = len(pattern_windows(ids, colours, OFFICIAL))
+        assert (count, len(tail) - 1) == (case["count"], case["support"])
+        np.testing.assert_allclose(tail[count], case["p"], rtol=1e-6)
 
 
 @pytest.mark.parametrize("case", GOLDEN["detect"], ids=lambda case: f"{case['count']} patterns")

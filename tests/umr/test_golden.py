@@ -19,6 +19,7 @@ from wmbench.testing import toy_key
 
 FOLDER = Path(__file__).parents[1] / "golden"
 SCORING = json.loads((FOLDER / "umr_scoring.json").read_text(encoding="utf-8"))
+DMARK = json.loads((FOLDER / "dmark_cpu_rng.json").read_text(encoding="utf-8"))
 MODULATION = json.loads((FOLDER / "umr_modulation_reconstruction.json").read_text(encoding="utf-8"))
 
 
@@ -38,11 +39,22 @@ class DMarkBitmap(OfficialBitmap):
 
 
 def test_rows_are_drawn_as_dmark_draws_them() -> None:
-    golden = json.loads((FOLDER / "dmark_cpu_rng.json").read_text(encoding="utf-8"))
-    table = np.array([[bit == "1" for bit in row] for row in golden["bitmap_rows"]])
+    table = np.array([[bit == "1" for bit in row] for row in DMARK["bitmap_rows"]])
     previous, current = np.indices(table.shape)
-    bitmap = DMarkBitmap(golden["key"], golden["vocab"], golden["ratio"], "1")
+    bitmap = DMarkBitmap(DMARK["key"], DMARK["vocab"], DMARK["ratio"], "1")
     assert (bitmap.base(previous, current) == table).all()
+    packed = np.concatenate([bitmap._draw_row(token) for token in range(DMARK["vocab"])])
+    assert len(packed) == DMARK["packed_file_len"]
+    assert packed[:32].tolist() == DMARK["packed_file_first_bytes"]
+
+
+@pytest.mark.parametrize("case", DMARK["detect"], ids=lambda case: f"rate={case['rate']:.2f}")
+def test_z_of_dmark(case: Mapping[str, Any]) -> None:
+    """The same count of pairs and the same z, on DMark's bitmap; the first token follows the last one of the prompt."""
+    ids = np.array(case["ids"][case["prompt_len"] - 1 :])
+    hits = DMarkBitmap(DMARK["key"], DMARK["vocab"], DMARK["ratio"], "1").hits(ids[:-1], ids[1:])
+    assert hits.mean() == pytest.approx(case["rate"], abs=1e-8)
+    assert z_score(hits, DMARK["ratio"]) == pytest.approx(case["z"], abs=1e-7)
 
 
 @pytest.mark.parametrize("case", SCORING["cases"], ids=lambda case: f"n={case['total']}")
@@ -88,6 +100,9 @@ def test_modulation(case: Mapping[str, Any]) -> None:
     out = modulated(p, green, case["delta"])
     np.testing.assert_allclose(out, case["probs_out"], rtol=1e-6)
     assert out.argmax() == case["argmax"]
+    kept = out[~green].sum() / p[~green].sum() * (1 + case["delta"]) / (out[green].sum() / p[green].sum())
+    assert 1 - kept == pytest.approx(min(case["delta_prime"], 1 - 1e-6), abs=1e-6)
+    assert (kept < 1e-5) == case["saturated"]
 
 
 def test_modulation_leaves_one_colour_alone() -> None:

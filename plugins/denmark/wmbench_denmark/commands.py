@@ -97,8 +97,9 @@ def advantage(invocation: Any, /, scope: Scope, units: int, continuations: int, 
 def noise(invocation: Any, /, rollouts: int, every: int, **options: Any) -> None:
     """What common random numbers do to the variance of score differences between candidates.
 
-    Rollouts are drawn with uniforms of each candidate's own, with common ones, and with common ones and tokens sorted
-    by probability. The smaller the variance of a difference, the fewer rollouts are needed to choose well.
+    Rollouts are drawn with uniforms of each candidate's own, with common ones, with common ones and tokens sorted by
+    probability, and with the common Gumbel noise of the authors' code. The smaller the variance of a difference, the
+    fewer rollouts are needed to choose well.
     """
     from wmbench.errors import ConfigError
     from wmbench_denmark.noise import NoiseMeter, by_masks, summary

@@ -8,6 +8,7 @@ to draw the rollouts of a step, each from the same distributions:
     common        rollout i uses the same uniforms for all candidates, tokens in vocabulary order (DenMark)
     own order     the same uniforms; tokens sorted by the candidate's own probabilities before the inverse CDF
     base order    the same uniforms; tokens sorted by the probabilities of the base distribution, for all candidates
+    published     the authors' code: rollout i adds the same Gumbel noise to the logits of all candidates
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ from wmbench.runtime.lookahead import Edit
 from wmbench.runtime.sampling import inverse_cdf, tempered
 from wmbench.runtime.step import Cells, Step
 from wmbench.types import Commit, IntArray
-from wmbench_denmark.candidates import Candidates
+from wmbench_denmark import published_noise
+from wmbench_denmark.candidates import ActiveUnit, Candidates
 from wmbench_denmark.config import DenMarkConfig
 from wmbench_denmark.decode import Decoder, commit_of
 from wmbench_denmark.rollouts import deduplicate, rollout_temperature
 
 Floats = npt.NDArray[np.float64]
-WAYS = ("independent", "common", "own order", "base order")
+WAYS = ("independent", "common", "own order", "base order", "published")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +77,16 @@ class NoiseMeter:
         lookahead = dict(step.lookahead(edits).logits(rests))
         order = self._base_order(step, c)
         uniforms = row.uniforms("noise", (len(firsts), unit.length, self._rollouts), lane=unit.number)
+        published = self._draw_as_published(step, unit, [lookahead[d] for d in range(len(rests))], rests)
         scores = {}
         for way in WAYS:
             units = []
             for d, rest in enumerate(rests):
-                u = uniforms[d if way == "independent" else 0, rest - unit.first]
-                tokens = self._draw(way, lookahead[d], u, order[rest - unit.first], step)
+                if way == "published":
+                    tokens = published[d]
+                else:
+                    u = uniforms[d if way == "independent" else 0, rest - unit.first]
+                    tokens = self._draw(way, lookahead[d], u, order[rest - unit.first], step)
                 ids = np.tile(filled[d], (self._rollouts, 1))
                 ids[:, rest - unit.first] = tokens.T
                 units += list(ids)
@@ -89,6 +95,19 @@ class NoiseMeter:
         variance = {way: float((s[1:] - s[0]).var(axis=1, ddof=1).mean()) for way, s in scores.items()}
         spread = float(scores["independent"].mean(axis=1).var(ddof=1))
         return Noise(row.sample.id, len(unit.masked), variance, spread)
+
+    def _draw_as_published(
+        self, step: Step, unit: ActiveUnit, logits: Sequence[Tensor], rests: Sequence[IntArray]
+    ) -> list[IntArray]:
+        """Tokens [rest, R] of every candidate. One rollout at a time: its noise is as large as the unit's logits."""
+        seed = published_noise.step_seed(unit.number, -(-(unit.length - len(unit.masked)) // unit.count))
+        temperature = rollout_temperature(step, self._config)
+        tokens = [np.empty((len(rest), self._rollouts), dtype=np.int64) for rest in rests]
+        for i in range(self._rollouts):
+            u = published_noise.uniforms(published_noise.noise_seed(seed, i), unit.length, logits[0].shape[1])
+            for drawn, own, rest in zip(tokens, logits, rests, strict=True):
+                drawn[:, i] = published_noise.gumbel_max(own, u[rest - unit.first], temperature).cpu().numpy()
+        return tokens
 
     def _base_order(self, step: Step, c: Candidates) -> Tensor:
         """[length, V] token ids by falling base probability; rows of filled columns are not used."""
