@@ -292,6 +292,7 @@ def test_prompt_files(tmp_path: Path) -> None:
         ("[1]", "no prompt", ":1"),
         ('{"prompt": "a", "id": 1}\n{"prompt": "b", "id": "1"}', "used twice", ":1 and 2"),
         ('{"prompt": "a", "id": [1]}', "neither text nor a number", ":1"),
+        ('{"prompt": "a"}\n{"prompt": "b", "score": NaN}', "not JSON", ":2"),
         ("", "holds no prompt", ""),
     ],
 )

@@ -69,7 +69,7 @@ def jsonl_prompts(argument: str, limit: int | None) -> list[Sample]:
 def _sample(line: bytes, index: int, where: str) -> Sample:
     expected = 'each line is a JSON object such as {"prompt": "...", "id": "..."}'
     try:
-        fields: Any = json.loads(line.decode("utf-8-sig"))
+        fields: Any = json.loads(line.decode("utf-8-sig"), parse_constant=_refuse_constant)
     except ValueError as error:
         raise ConfigError(
             "a line of the prompt file is not JSON", where=where, why=str(error), hint=expected
@@ -83,6 +83,11 @@ def _sample(line: bytes, index: int, where: str) -> Sample:
         raise ConfigError("a prompt id is neither text nor a number", where=where, hint=expected)
     meta = {name: value for name, value in fields.items() if name not in ("prompt", "id")}
     return Sample(str(identity), prompt, "jsonl", index, meta)
+
+
+def _refuse_constant(name: str) -> None:
+    """Python reads NaN and Infinity, which are no JSON: what a run keeps of the line could not be written again."""
+    raise ValueError(f"{name} is no JSON; leave the field out, or write null")
 
 
 def require_room(samples: Sequence[Sample], backbone: Backbone, decoding: Decoding) -> None:
