@@ -69,7 +69,7 @@ def check_logits(logits: torch.Tensor, shape: tuple[int, int], author: str) -> N
         raise refuse(author, "gave unusable logits to commit", "a row is NaN, or everywhere minus or plus infinity")
 
 
-def check_edit(edit: Edit, rows: list[Row], engine: Engine, author: str) -> None:
+def check_edit(edit: Edit, rows: Sequence[Row], engine: Engine, author: str) -> None:
     """A hypothetical commit touches generated columns of an existing row, with ids of the vocabulary."""
     if not 0 <= edit.row < len(rows):
         raise refuse(author, "looked ahead at an unknown row", f"row {edit.row} of {len(rows)}")

@@ -174,7 +174,7 @@ class Step:
         """Evaluate hypothetical commits; approximately when `windows` has a stretch of columns for every edit, outside
         of which keys and values of the base forward are used (full attention only). See `Lookahead`."""
         for edit in edits:
-            check_edit(edit, list(self.rows), self.engine, self.author)
+            check_edit(edit, self.rows, self.engine, self.author)
         if windows is not None:
             check_windows(edits, windows, self.author)
         spans = {r: self._scope_span(r) for r in sorted({edit.row for edit in edits})}
