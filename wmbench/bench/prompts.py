@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wmbench.errors import ConfigError
+from wmbench.runtime.prompting import fitting_prompt
 from wmbench.types import Sample
 
 if TYPE_CHECKING:
@@ -96,14 +97,7 @@ def require_room(samples: Sequence[Sample], backbone: Backbone, decoding: Decodi
     for sample in samples:
         distinct.setdefault(sample.prompt, sample)
     for sample in distinct.values():
-        length = len(backbone.codec.encode_prompt(sample.prompt))
-        total = length + decoding.max_new_tokens
-        if not length or total > backbone.max_length:
-            needs = f"prompt and answer need {total} positions, {backbone.name} has {backbone.max_length}"
-            raise ConfigError(
-                f"sample {sample.id}: {needs if length else 'the prompt is empty'}",
-                hint="shorten the prompt or lower max_new_tokens",
-            )
+        fitting_prompt(sample, backbone, decoding)
 
 
 def prompts_hash(samples: Sequence[Sample]) -> str:
