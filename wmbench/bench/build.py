@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wmbench.bench.draws import prompt_id
-from wmbench.bench.plan import Resolved, RunPlan, resolve_backbone
+from wmbench.bench.plan import RunPlan, resolve_backbone
+from wmbench.bench.resolved import Resolved
 from wmbench.config import Choice, RunConfig, key_source
 from wmbench.errors import ConfigError, KeyFileError, PluginError, WmbenchError
 from wmbench.foreign import told
