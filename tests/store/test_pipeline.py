@@ -281,6 +281,9 @@ def test_prompt_files(tmp_path: Path) -> None:
     file.write_text('{"prompt": "one", "id": "q"}\n{"prompt": "two", "id": "q~1"}\n')
     with pytest.raises(ConfigError, match="'q~1' is that of a retry"):
         run(tmp_path, {"datasets": [f"jsonl:{file}"], "attacks": []})
+    file.write_text('{"prompt": "one", "id": "q\\u0000"}\n')
+    with pytest.raises(ConfigError, match="ends in a zero character"):
+        run(tmp_path, {"datasets": [f"jsonl:{file}"], "attacks": []})
 
 
 @pytest.mark.parametrize(

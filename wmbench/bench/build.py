@@ -83,6 +83,12 @@ class Builder:
                 why=f"it would be taken for a further answer to prompt {prompt_id(taken)!r}",
                 hint="let no id end in ~ and a number",
             )
+        if cut := next((sample.id for sample in samples if sample.id.endswith("\0")), None):
+            raise ConfigError(
+                f"dataset {plan.dataset.label!r}: prompt id {cut!r} ends in a zero character",
+                why="arrays of strings, which keep the ids of scores, drop it",
+                hint="let no id end in it",
+            )
         asked = samples[: plan.config.samples]
         if len(distinct := {sample.prompt for sample in asked}) < len(asked):
             self._say_once(
