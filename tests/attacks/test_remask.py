@@ -69,6 +69,16 @@ def test_greedy_refills_are_what_the_model_finds_likeliest() -> None:
     assert likeliest_tokens(backbone, [canvas], 1)[0].tolist() == [[after[places[0]]]]
 
 
+def test_the_likeliest_tokens_may_be_filled_in() -> None:
+    from wmbench.runtime.infill import Canvas, likeliest_tokens
+
+    backbone = tiny_backbone()
+    whole, holed = likeliest_tokens(backbone, [Canvas("a", [5], [7], []), Canvas("b", [5], [7, 8], [1])], 1000)
+    allowed = set(range(backbone.vocab_size)) - {*backbone.banned_ids, *backbone.eos_ids}
+    assert whole.shape == (0, len(allowed))
+    assert set(holed[0].tolist()) == allowed
+
+
 def test_units_that_move_too_far_get_their_tokens_back() -> None:
     text = toy_texts([50])[0]
     free = remask(text, ratio=0.5)

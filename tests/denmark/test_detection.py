@@ -184,7 +184,7 @@ def test_min_p_is_a_labelled_option() -> None:
     assert verdicts[0].evidence
     with pytest.raises(CalibrationError, match="can never be reached"):
         scheme.detect(views, calibration, TextContext(alpha=0.001))
-    with pytest.raises(CalibrationError, match="different unit sizes"):
+    with pytest.raises(CalibrationError, match="different views"):
         scheme.detect(scored(make(detector="fixed")), calibration, context)
     assert make().detect(views, calibration, context) is None, "the paper's rule is the host's"
 

@@ -11,11 +11,13 @@ from tests.pipeline.helpers import PLUGIN, SMALL, host, prepared
 from wmbench.bench import attack_estimate, estimate
 from wmbench.bench.attack_estimate import attack_estimates
 from wmbench.bench.build import Builder
+from wmbench.bench.counting import count_cost
 from wmbench.bench.estimate import _Progress, _whole_batch, attack_sentence, duration, estimates, total_minutes
 from wmbench.bench.plan import resolve_runs
 from wmbench.cli.app import run_cli
 from wmbench.config import load_config
 from wmbench.errors import ConfigError
+from wmbench.runtime.backbone import Attention
 
 
 def test_a_short_step_is_timed_and_runs_of_one_kind_only_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,6 +44,12 @@ def test_a_step_that_takes_too_long_is_cut_off_and_counted(tmp_path: Path, monke
     assert found.forwards > 2 * 4 * 24
     assert found.minutes > 0
     assert "upper bound" in str(found)
+
+
+def test_the_stand_in_has_room_for_answers_of_any_length(tmp_path: Path) -> None:
+    options = {"schemes": ["none"], "attacks": [], "decoding": {"max_new_tokens": 8000, "block_length": 25}}
+    plan = resolve_runs(load_config(options={**SMALL, **options, "output": str(tmp_path)}), host())[0]
+    assert count_cost(plan, Attention(25), 0).forwards == pytest.approx(1)
 
 
 def test_what_is_finished_takes_no_time(tmp_path: Path) -> None:

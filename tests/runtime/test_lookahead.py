@@ -220,6 +220,9 @@ def test_windows_are_checked() -> None:
         start = step.rows[0].start
         with pytest.raises(PluginError, match="outside of its window"):
             step.lookahead([edit(step, 0, 3, 9)], [(start + 4, start + 6)])
+        for window in ((-1, start + 6), (start, step.rows[0].length + 1)):
+            with pytest.raises(PluginError, match="leaves the canvas"):
+                step.lookahead([edit(step, 0, 3, 9)], [window])
         with pytest.raises(PluginError, match="without a window"):
             step.lookahead([edit(step, 0, 3, 9)], [])
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from wmbench.runtime.backbone import WindowGroup, safe_rows
+from wmbench.runtime.backbone import safe_rows
 from wmbench.runtime.backbones.mini import column_by_column
 from wmbench.runtime.backbones.transformer import (
     LocalMixing,
@@ -45,20 +45,20 @@ def test_no_mask_is_a_mask_that_hides_nothing() -> None:
     q, k, v = torch.randn(3, 4, 2, 25, 64)
     past = torch.randn(2, 2, 30, 64)
     everything = torch.ones(4, 1, 25, 25, dtype=torch.bool)
-    attended = attend_packed(q, k, v, None, WindowGroup(4, None), (past[0], past[1]))
+    attended = attend_packed(q, k, v, None, (past[0], past[1]))
     for mask in (everything, added_to_scores(everything, q.dtype)):
-        assert torch.equal(attend_packed(q, k, v, mask, WindowGroup(4, None), (past[0], past[1])), attended)
+        assert torch.equal(attend_packed(q, k, v, mask, (past[0], past[1])), attended)
     keys, values = (torch.cat([x.expand(4, -1, -1, -1), y], 2) for x, y in zip(past, (k, v), strict=True))
     assert torch.allclose(attended, F.scaled_dot_product_attention(q, keys, values), atol=1e-5)
 
 
 def test_a_hidden_key_is_not_looked_at() -> None:
     q, k, v = torch.randn(3, 4, 2, 25, 64)
-    past, group = torch.randn(2, 2, 30, 64), WindowGroup(4, None)
+    past = torch.randn(2, 2, 30, 64)
     mask = torch.ones(4, 1, 25, 25, dtype=torch.bool)
     mask[1:, ..., 20:] = False  # of the first window nothing is hidden
-    hidden = [attend_packed(q, k, v, m, group, (past[0], past[1])) for m in (mask, added_to_scores(mask, q.dtype))]
-    changed = attend_packed(q, k, v + (torch.arange(25) >= 20)[:, None], mask, group, (past[0], past[1]))
+    hidden = [attend_packed(q, k, v, m, (past[0], past[1])) for m in (mask, added_to_scores(mask, q.dtype))]
+    changed = attend_packed(q, k, v + (torch.arange(25) >= 20)[:, None], mask, (past[0], past[1]))
     assert torch.equal(*hidden)
     assert torch.equal(changed[1:], hidden[0][1:])
     assert not torch.equal(changed[0], hidden[0][0])

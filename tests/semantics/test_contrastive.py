@@ -111,6 +111,7 @@ def test_only_a_newline_ends_a_line(tmp_path: Path) -> None:
     ("line", "message"),
     [
         (b"{", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
         (b'{"text": "caf\xe9", "paraphrase": "b"}', "not JSON"),
         (b'{"text": "a"}', "no pair"),
         (b"[1]", "no pair"),

@@ -115,6 +115,13 @@ def test_embeddings_keep_their_order_and_ignore_neighbours(tiny_bert: Path) -> N
 
 
 @needs_transformers
+def test_half_a_character_is_encoded_like_a_question_mark(tiny_bert: Path) -> None:
+    encoder = HfEncoder(tiny_bert)
+    broken, whole = encoder.encode(["bake \ud800 bread"]), encoder.encode(["bake ? bread"])
+    np.testing.assert_array_equal(broken, whole)
+
+
+@needs_transformers
 def test_the_fingerprint_covers_the_tokenizer(tiny_bert: Path, tmp_path: Path) -> None:
     other = shutil.copytree(tiny_bert, tmp_path / "other")
     assert HfEncoder(other).fingerprint == HfEncoder(tiny_bert).fingerprint

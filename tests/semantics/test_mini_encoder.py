@@ -103,9 +103,9 @@ def test_units_cover_a_text_once_per_size(length: int, sizes: set[int]) -> None:
         begin += int(count)
 
 
-def test_encode_units_packs_in_window_order(encoder: MiniEncoder) -> None:
+def test_units_are_packed_in_window_order(encoder: MiniEncoder) -> None:
     rows = [encoder.codec.encode(TEXT)[:100], encoder.codec.encode(TEXT)[:7], []]
-    features = encoder.encode_units(rows, (12, 25), dtype=np.float32)
+    features = embed_units(encoder, encoder.codec, rows, (12, 25), np.float32)
     assert features.lengths.tolist() == [100, 7, 0]
     assert [len(features.of(i)) for i in range(3)] == [9 + 4, 1 + 1, 0]
     np.testing.assert_allclose(

@@ -15,6 +15,7 @@ from wmbench.bench.resolved import Resolved
 from wmbench.config import RunConfig
 from wmbench.errors import ConfigError, PluginError
 from wmbench.host import Host
+from wmbench.types import NullText, Sample
 
 
 def raising(error: BaseException) -> Callable[..., Any]:
@@ -44,6 +45,32 @@ def test_a_factory_that_fails_names_its_plugin(
         builder.prompts(plan)
     with pytest.raises(PluginError, match=r"plugin lab \(wmbench .* failed to build 'lab'"):
         list(builder.null_texts(plan.nulls[0], 1))
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        ("a prompt", "expected a Sample, got str"),
+        (Sample(0, "a b"), "id and prompt of a Sample are strings, got 0"),  # type: ignore[arg-type]
+        (Sample("a", None), "id and prompt of a Sample are strings, got 'a' and None"),  # type: ignore[arg-type]
+        (Sample("a", "a b", meta={"score": float("nan")}), "meta of sample 'a' cannot be written as JSON"),
+        (Sample("a", "a b", meta={"when": object()}), "meta of sample 'a' cannot be written as JSON"),
+    ],
+)
+def test_a_prompt_that_no_file_can_hold_names_its_dataset(
+    monkeypatch: pytest.MonkeyPatch, found: object, why: str
+) -> None:
+    monkeypatch.setattr(build, "load_attribute", lambda *_: lambda *_: [found])
+    with pytest.raises(PluginError, match="dataset 'toy' returned something that cannot be used") as caught:
+        Builder(demo_host()).prompts(resolve({}))
+    assert why in str(caught.value.why)
+
+
+@pytest.mark.parametrize("found", ["a text", NullText(0, "a b", "human"), NullText("a", None, "human")])  # type: ignore[arg-type]
+def test_a_null_text_without_id_or_text_names_its_dataset(monkeypatch: pytest.MonkeyPatch, found: object) -> None:
+    monkeypatch.setattr(build, "load_attribute", lambda *_: lambda *_: [found])
+    with pytest.raises(PluginError, match="dataset 'lab' returned something that cannot be used"):
+        list(Builder(demo_host()).null_texts(resolve({}).nulls[0], 1))
 
 
 def test_a_factory_in_a_file_names_its_line(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ import pytest
 from pydantic import BaseModel
 
 from tests.store.helpers import demo_host, resolve
-from wmbench.bench.plan import RunPlan, resolve_runs, spec_hash
+from wmbench.bench.plan import RunPlan, resolve_runs
+from wmbench.bench.resolved import spec_hash
 from wmbench.config import Overrides, key_source, load_config, parse_override, read_settings_file, validated
 from wmbench.errors import ConfigError, UnknownNameError
 

@@ -281,6 +281,9 @@ def test_prompt_files(tmp_path: Path) -> None:
     file.write_text('{"prompt": "one", "id": "q"}\n{"prompt": "two", "id": "q~1"}\n')
     with pytest.raises(ConfigError, match="'q~1' is that of a retry"):
         run(tmp_path, {"datasets": [f"jsonl:{file}"], "attacks": []})
+    file.write_text('{"prompt": "one", "id": "q\\u0000"}\n')
+    with pytest.raises(ConfigError, match="ends in a zero character"):
+        run(tmp_path, {"datasets": [f"jsonl:{file}"], "attacks": []})
 
 
 @pytest.mark.parametrize(
@@ -289,9 +292,11 @@ def test_prompt_files(tmp_path: Path) -> None:
         ('{"prompt": "a"}\n{"prompt', "not JSON", ":2"),
         ('{"prompt": "a"}\n{"prmpt": "b"}', "no prompt", ":2"),
         ('{"prompt": " "}', "no prompt", ":1"),
-        ("[1]", "no prompt", ":1"),
+        ("[1]", "not one JSON object", ":1"),
+        ('{"prompt": "a", "deep": ' + "[" * 100_000, "not JSON", ":1"),
         ('{"prompt": "a", "id": 1}\n{"prompt": "b", "id": "1"}', "used twice", ":1 and 2"),
         ('{"prompt": "a", "id": [1]}', "neither text nor a number", ":1"),
+        ('{"prompt": "a"}\n{"prompt": "b", "score": NaN}', "not JSON", ":2"),
         ("", "holds no prompt", ""),
     ],
 )

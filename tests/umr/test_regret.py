@@ -13,7 +13,7 @@ from wmbench_umr.detect import recovered_bits
 from wmbench_umr.regret import Candidate, Regret, judge
 
 from wmbench.detection import Calibration
-from wmbench.errors import ConfigError
+from wmbench.errors import CalibrationError, ConfigError
 from wmbench.runtime.backbone import Backbone
 from wmbench.runtime.backbones.tiny import ToyCodec
 from wmbench.runtime.loop import decode, make_engine
@@ -127,14 +127,16 @@ def test_message_is_recovered(tiny_full_backbone: Backbone, message: str) -> Non
 
 
 def test_empirical_verdicts_need_a_calibration(tiny_full_backbone: Backbone) -> None:
-    def verdict(**settings: Any) -> Any:
+    def verdict(calibration: Calibration | None = None, **settings: Any) -> Any:
         scheme = Umr(UmrConfig(**settings), SchemeContext(tiny_full_backbone.codec))
         hooks = hooks_of(scheme, codec=tiny_full_backbone.codec)
         views = hooks.score(hooks.features(["w3 w4 w5"], TextContext()), KEY, TextContext())
-        return hooks.detect(views, None, TextContext())[0]
+        return hooks.detect(views, calibration, TextContext())[0]
 
     with pytest.raises(ConfigError, match="calibration"):
         verdict()
+    with pytest.raises(CalibrationError, match="different views"):
+        verdict(Calibration(np.zeros((200, 1)), ("another scheme's",)))
     assert verdict(p_value="normal").method == "normal law of z"
 
 

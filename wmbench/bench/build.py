@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wmbench.bench.draws import prompt_id
-from wmbench.bench.plan import Resolved, RunPlan, resolve_backbone
+from wmbench.bench.plan import RunPlan, resolve_backbone
+from wmbench.bench.resolved import Resolved
 from wmbench.config import Choice, RunConfig, key_source
 from wmbench.errors import ConfigError, KeyFileError, PluginError, WmbenchError
 from wmbench.foreign import told
@@ -70,8 +71,8 @@ class Builder:
             self._say_once(f"{limit:,} prompts of {plan.dataset.label} are read and checked first")
         with _foreign_code(plan.dataset.entry):
             samples = list(_made(plan.dataset.entry, plan.dataset.argument, limit))
-        if not all(isinstance(sample, Sample) for sample in samples):
-            raise PluginError(f"dataset {plan.dataset.info.name!r} returned something that is not a Sample")
+        for sample in samples:
+            _require_prompt(sample, plan.dataset)
         if not samples:
             raise ConfigError(f"dataset {plan.dataset.label!r} has no prompts")
         if len({sample.id for sample in samples}) < len(samples):
@@ -81,6 +82,12 @@ class Builder:
                 f"dataset {plan.dataset.label!r}: prompt id {taken!r} is that of a retry",
                 why=f"it would be taken for a further answer to prompt {prompt_id(taken)!r}",
                 hint="let no id end in ~ and a number",
+            )
+        if cut := next((sample.id for sample in samples if sample.id.endswith("\0")), None):
+            raise ConfigError(
+                f"dataset {plan.dataset.label!r}: prompt id {cut!r} ends in a zero character",
+                why="arrays of strings, which keep the ids of scores, drop it",
+                hint="let no id end in it",
             )
         asked = samples[: plan.config.samples]
         if len(distinct := {sample.prompt for sample in asked}) < len(asked):
@@ -99,8 +106,7 @@ class Builder:
     def null_texts(self, chosen: Resolved[DatasetInfo], limit: int) -> Iterator[NullText]:
         with _foreign_code(chosen.entry):
             for null in _made(chosen.entry, chosen.argument, limit):
-                if not isinstance(null, NullText):
-                    raise PluginError(f"dataset {chosen.info.name!r} returned something that is not a NullText")
+                _require_null(null, chosen)
                 yield null
 
     def scheme(self, plan: RunPlan, codec: TextCodec, key: SecretKey | None) -> object:
@@ -139,6 +145,34 @@ class Builder:
                 )
             return None
         return self.key(plan)
+
+
+def _require_prompt(found: object, dataset: Resolved[DatasetInfo]) -> None:
+    """It will be hashed, tokenised and written to files, where nobody knows any more whose it was."""
+    if not isinstance(found, Sample):
+        raise _unusable(dataset, f"expected a Sample, got {type(found).__name__}")
+    if not isinstance(found.id, str) or not isinstance(found.prompt, str):
+        raise _unusable(dataset, f"id and prompt of a Sample are strings, got {found.id!r} and {found.prompt!r:.40}")
+    try:
+        json.dumps([found.index, dict(found.meta)], allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise _unusable(dataset, f"index or meta of sample {found.id!r} cannot be written as JSON: {error}") from error
+
+
+def _require_null(found: object, dataset: Resolved[DatasetInfo]) -> None:
+    if not isinstance(found, NullText):
+        raise _unusable(dataset, f"expected a NullText, got {type(found).__name__}")
+    if not isinstance(found.id, str) or not isinstance(found.text, str):
+        raise _unusable(dataset, f"id and text of a NullText are strings, got {found.id!r} and {found.text!r:.40}")
+
+
+def _unusable(dataset: Resolved[DatasetInfo], why: str) -> PluginError:
+    return PluginError(
+        f"dataset {dataset.info.name!r} returned something that cannot be used",
+        where=dataset.info.factory,
+        why=why,
+        hint=dataset.entry.plugin.remedy,
+    )
 
 
 def default_key_file() -> Path:

@@ -45,9 +45,10 @@ class _Enough(Exception):
 
 def count_cost(plan: RunPlan, attention: Attention, shift: int) -> TokenCost:
     """Decode the first tokens of an answer of the planned length under the planned scheme."""
-    stand_in = TinyBackbone(TinyConfig.model_validate({"shift": shift}))
-    stand_in.attention = attention
     decoding = plan.decoding
+    room = PROMPT_TOKENS + decoding.max_new_tokens
+    stand_in = TinyBackbone(TinyConfig.model_validate({"shift": shift, "max_length": room}))
+    stand_in.attention = attention
     context = SchemeContext(
         stand_in.codec,
         _KEY if plan.key_use == "secret" else None,

@@ -28,7 +28,8 @@ from wmbench.bench.attack_plan import AttackChain
 from wmbench.bench.derived import digest, file_digest
 from wmbench.bench.jsonl import JsonlFile, Record
 from wmbench.bench.packed import kept_packed
-from wmbench.bench.plan import Resolved, RunPlan
+from wmbench.bench.plan import RunPlan
+from wmbench.bench.resolved import Resolved
 from wmbench.bench.split import SIDES, Picked, Picker, Side
 from wmbench.bench.textset import TextSet
 from wmbench.detection.archive import read_archive, write_archive

@@ -16,9 +16,10 @@ from typing import Any, Literal
 from wmbench.bench.attack_checks import require_attacks, workable
 from wmbench.bench.build import Builder
 from wmbench.bench.jsonl import cut_torn_line
-from wmbench.bench.plan import RunPlan, spec_hash
+from wmbench.bench.plan import RunPlan
 from wmbench.bench.prompts import prompts_hash, require_room
 from wmbench.bench.provenance import machine, versions
+from wmbench.bench.resolved import spec_hash
 from wmbench.bench.stages.attack import AttackStage
 from wmbench.bench.stages.base import Run, Stage, Tally
 from wmbench.bench.stages.calibrate import CalibrateStage

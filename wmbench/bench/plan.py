@@ -16,9 +16,7 @@ from wmbench.bench.attack_plan import AttackChain, resolve_attacks
 from wmbench.bench.draws import PROMPTS_PER_TEXT
 from wmbench.bench.filters import FilterSettings
 from wmbench.bench.names import require_names, spelled
-from wmbench.bench.resolved import Resolved as Resolved
-from wmbench.bench.resolved import known_settings, settings_of, slug
-from wmbench.bench.resolved import spec_hash as spec_hash
+from wmbench.bench.resolved import Resolved, known_settings, settings_of, slug, spec_hash
 from wmbench.config import ALL, DEFAULT_BACKBONE, Choice, RunConfig
 from wmbench.errors import ConfigError
 from wmbench.host import Host, PluginRecord, Registry

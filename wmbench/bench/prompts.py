@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from wmbench.bench.json_rows import json_rows
 from wmbench.errors import ConfigError
+from wmbench.runtime.prompting import fitting_prompt
 from wmbench.types import Sample
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ _TOY_WORDS: Final = (
     "juniper",
     "kelp",
 )
+_EXPECTED: Final = 'each line is an object such as {"prompt": "...", "id": "..."}'
 
 
 def toy_prompts(argument: str, limit: int | None) -> list[Sample]:
@@ -50,37 +52,24 @@ def jsonl_prompts(argument: str, limit: int | None) -> list[Sample]:
     path = Path(argument).expanduser()
     samples: list[Sample] = []
     lines_by_id: dict[str, int] = {}
-    try:
-        with path.open("rb") as file:
-            lines = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
-            for number, line in islice(lines, limit):
-                sample = _sample(line, len(samples), f"{path}:{number}")
-                if (first := lines_by_id.setdefault(sample.id, number)) != number:
-                    raise ConfigError(f"prompt id {sample.id!r} is used twice", where=f"{path}:{first} and {number}")
-                samples.append(sample)
-    except OSError as error:
-        hint = "check the path behind jsonl:"
-        raise ConfigError("the prompt file cannot be read", where=str(path), why=error.strerror, hint=hint) from error
+    for number, fields in json_rows(path, _EXPECTED, limit, is_kept=True):
+        sample = _sample(fields, len(samples), f"{path}:{number}")
+        if (first := lines_by_id.setdefault(sample.id, number)) != number:
+            raise ConfigError(f"prompt id {sample.id!r} is used twice", where=f"{path}:{first} and {number}")
+        samples.append(sample)
     if not samples:
         raise ConfigError("the prompt file holds no prompt", where=str(path))
     return samples
 
 
-def _sample(line: bytes, index: int, where: str) -> Sample:
-    expected = 'each line is a JSON object such as {"prompt": "...", "id": "..."}'
-    try:
-        fields: Any = json.loads(line.decode("utf-8-sig"))
-    except ValueError as error:
-        raise ConfigError(
-            "a line of the prompt file is not JSON", where=where, why=str(error), hint=expected
-        ) from error
-    prompt = fields.get("prompt") if isinstance(fields, dict) else None
+def _sample(fields: Mapping[str, Any], index: int, where: str) -> Sample:
+    prompt = fields.get("prompt")
     if not isinstance(prompt, str) or not prompt.strip():
         why = "`prompt` is missing, empty or not a string"
-        raise ConfigError("a line of the prompt file has no prompt", where=where, why=why, hint=expected)
+        raise ConfigError("a line of the prompt file has no prompt", where=where, why=why, hint=_EXPECTED)
     identity = fields.get("id", f"jsonl-{index:04d}")
     if not isinstance(identity, (str, int)) or isinstance(identity, bool) or identity == "":
-        raise ConfigError("a prompt id is neither text nor a number", where=where, hint=expected)
+        raise ConfigError("a prompt id is neither text nor a number", where=where, hint=_EXPECTED)
     meta = {name: value for name, value in fields.items() if name not in ("prompt", "id")}
     return Sample(str(identity), prompt, "jsonl", index, meta)
 
@@ -91,14 +80,7 @@ def require_room(samples: Sequence[Sample], backbone: Backbone, decoding: Decodi
     for sample in samples:
         distinct.setdefault(sample.prompt, sample)
     for sample in distinct.values():
-        length = len(backbone.codec.encode_prompt(sample.prompt))
-        total = length + decoding.max_new_tokens
-        if not length or total > backbone.max_length:
-            needs = f"prompt and answer need {total} positions, {backbone.name} has {backbone.max_length}"
-            raise ConfigError(
-                f"sample {sample.id}: {needs if length else 'the prompt is empty'}",
-                hint="shorten the prompt or lower max_new_tokens",
-            )
+        fitting_prompt(sample, backbone, decoding)
 
 
 def prompts_hash(samples: Sequence[Sample]) -> str:

@@ -65,14 +65,14 @@ def attacked_clean_name(label: str) -> str:
 
 def own_sets(run: Run) -> list[TextSet]:
     """What the run itself has made, and the control's clean texts; sets without any text are left out."""
-    sets = [TextSet.of(SAMPLES, kept_samples(run))]
-    for attack in run.plan.attacks:
-        sets.append(TextSet.of(attacked_name(attack.label), attacked_texts(run, attack.label)))
+    labels, kept = [attack.label for attack in run.plan.attacks], kept_samples(run)
+    sets = [TextSet.of(SAMPLES, kept)]
+    sets += [TextSet.of(attacked_name(label), _attacked(run, label, kept)) for label in labels]
     if run.clean is not None:
-        sets.append(TextSet.of(CLEAN, kept_samples(run.clean)))
-        for attack in run.plan.attacks if run.plan.config.attacked_nulls else ():
-            texts = attacked_texts(run.clean, attack.label)
-            sets.append(TextSet.of(attacked_clean_name(attack.label), texts))
+        clean = kept_samples(run.clean)
+        sets.append(TextSet.of(CLEAN, clean))
+        for label in labels if run.plan.config.attacked_nulls else ():
+            sets.append(TextSet.of(attacked_clean_name(label), _attacked(run.clean, label, clean)))
     return [texts for texts in sets if len(texts)]
 
 
@@ -84,5 +84,9 @@ def kept_samples(run: Run) -> list[Record]:
 
 def attacked_texts(run: Run, label: str) -> list[Record]:
     """Results of one attack on the kept samples, in their order; failed ones have no text and are left out."""
+    return _attacked(run, label, kept_samples(run))
+
+
+def _attacked(run: Run, label: str, kept: Iterable[Record]) -> list[Record]:
     results = {record["id"]: record for record in run.store.attacked(label).read() if record["text"] is not None}
-    return [results[sample["id"]] for sample in kept_samples(run) if sample["id"] in results]
+    return [results[sample["id"]] for sample in kept if sample["id"] in results]

@@ -134,6 +134,15 @@ class Calibration:
                 hint=f"calibrate with at least {needed:,} null texts, or choose a larger alpha",
             )
 
+    def require_views(self, names: tuple[str, ...]) -> None:
+        """Refuse scores of other views."""
+        if names != self.views:
+            raise CalibrationError(
+                "the scores and the calibration have different views",
+                why=f"scores: {', '.join(names)}; calibration: {', '.join(self.views)}",
+                hint="calibrate again with the present configuration of the scheme",
+            )
+
     def _tests(self, rule: Rule) -> int:
         return len(self.views) if rule == "bonferroni" else 1
 

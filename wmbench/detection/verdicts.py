@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from wmbench.detection.calibration import Calibration
-from wmbench.errors import CalibrationError
 from wmbench.types import TextContext, Verdict, Views
 
 
 def empirical_verdicts(views: Views, calibration: Calibration, context: TextContext) -> list[Verdict]:
     """One verdict per text: add-one p per view, Bonferroni over the views, ranked by -ln p_scan."""
     calibration.require(context.alpha)
-    if views.names != calibration.views:
-        raise CalibrationError(
-            "the scores and the calibration have different views",
-            why=f"scores: {', '.join(views.names)}; calibration: {', '.join(calibration.views)}",
-            hint="calibrate again with the present configuration of the scheme",
-        )
+    calibration.require_views(views.names)
     scan = calibration.scan(views.scores)
     count = len(views.names)
     method = "empirical add-one" + (f", Bonferroni over {count} views" if count > 1 else "")

@@ -45,10 +45,10 @@ class TokenizerCodec:
         return int(found)
 
     def encode(self, text: str) -> list[int]:
-        return list(self._tokenizer.encode(_clean(text), add_special_tokens=False).ids)
+        return list(self._tokenizer.encode(as_unicode(text), add_special_tokens=False).ids)
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        encodings = self._tokenizer.encode_batch_fast([_clean(text) for text in texts], add_special_tokens=False)
+        encodings = self._tokenizer.encode_batch_fast([as_unicode(text) for text in texts], add_special_tokens=False)
         return [list(encoding.ids) for encoding in encodings]
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -57,10 +57,10 @@ class TokenizerCodec:
 
     def encode_prompt(self, prompt: str) -> list[int]:
         head, _, tail = self._prompt_layout.partition("{prompt}")
-        ids = [self._tokenizer.encode(part, add_special_tokens=False).ids for part in (head, _clean(prompt), tail)]
+        ids = [self._tokenizer.encode(part, add_special_tokens=False).ids for part in (head, as_unicode(prompt), tail)]
         return [i for part in ids for i in part]
 
 
-def _clean(text: str) -> str:
-    """Lone surrogates cannot be encoded as UTF-8; they become the replacement character."""
+def as_unicode(text: str) -> str:
+    """Without lone surrogates, which no tokenizer takes: each becomes a question mark."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -41,8 +41,10 @@ class Canvas:
 
 
 def likeliest_tokens(backbone: Backbone, canvases: Sequence[Canvas], count: int) -> list[IntArray]:
-    """Of every canvas the `count` likeliest ids of each hole [holes, count], likeliest first. EOS is not among them."""
+    """Of every canvas the `count` likeliest ids of each hole [holes, count], likeliest first: ids that may be filled
+    in, EOS not among them. Fewer where there are no more."""
     engine = make_engine(backbone, Decoding(eos="ban"))
+    count = min(count, int(engine.allowed.sum()))
     found: list[IntArray] = []
     for at in range(0, len(canvases), _ROWS_AT_ONCE):
         rows = [_row(canvas, backbone, 0) for canvas in canvases[at : at + _ROWS_AT_ONCE]]
@@ -54,8 +56,7 @@ def likeliest_tokens(backbone: Backbone, canvases: Sequence[Canvas], count: int)
             continue
         states = torch.cat([view.at(row.masked) for row, view in zip(open_rows, views, strict=True)])
         best = [
-            engine.logits(part, ()).topk(min(count, backbone.vocab_size), dim=-1).indices.cpu()
-            for part in torch.split(states, engine.logit_rows)
+            engine.logits(part, ()).topk(count, dim=-1).indices.cpu() for part in torch.split(states, engine.logit_rows)
         ]
         ends = np.cumsum([len(row.masked) for row in rows])
         found += np.split(torch.cat(best).numpy(), ends[:-1])

@@ -16,6 +16,7 @@ import torch
 from wmbench.errors import ConfigError
 from wmbench.runtime.backbone import Backbone
 from wmbench.runtime.engine import Engine
+from wmbench.runtime.prompting import fitting_prompt
 from wmbench.runtime.randomness import SampleRandom
 from wmbench.runtime.row import Row
 from wmbench.runtime.schedule import Schedule, make_schedule
@@ -92,17 +93,8 @@ def _distinct(samples: Iterable[Sample]) -> Iterator[Sample]:
 
 
 def _new_row(sample: Sample, engine: Engine, decoding: Decoding, begin: Begin | None, seed: int) -> Row:
-    backbone = engine.backbone
-    prompt_ids = backbone.codec.encode_prompt(sample.prompt)
-    total = len(prompt_ids) + decoding.max_new_tokens
-    if not prompt_ids or total > backbone.max_length:
-        raise ConfigError(
-            f"sample {sample.id}: prompt and answer need {total} positions, {backbone.name} has {backbone.max_length}"
-            if prompt_ids
-            else f"sample {sample.id}: the prompt is empty",
-            hint="shorten the prompt or lower max_new_tokens",
-        )
-    row = Row(sample, prompt_ids, decoding.max_new_tokens, backbone.mask_id, SampleRandom(seed, sample.id))
+    prompt_ids = fitting_prompt(sample, engine.backbone, decoding)
+    row = Row(sample, prompt_ids, decoding.max_new_tokens, engine.backbone.mask_id, SampleRandom(seed, sample.id))
     row.state = begin(sample) if begin else None
     return row
 

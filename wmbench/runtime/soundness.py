@@ -69,7 +69,7 @@ def check_logits(logits: torch.Tensor, shape: tuple[int, int], author: str) -> N
         raise refuse(author, "gave unusable logits to commit", "a row is NaN, or everywhere minus or plus infinity")
 
 
-def check_edit(edit: Edit, rows: list[Row], engine: Engine, author: str) -> None:
+def check_edit(edit: Edit, rows: Sequence[Row], engine: Engine, author: str) -> None:
     """A hypothetical commit touches generated columns of an existing row, with ids of the vocabulary."""
     if not 0 <= edit.row < len(rows):
         raise refuse(author, "looked ahead at an unknown row", f"row {edit.row} of {len(rows)}")
@@ -82,11 +82,15 @@ def check_edit(edit: Edit, rows: list[Row], engine: Engine, author: str) -> None
         raise refuse(author, "looked ahead at an unknown token", "token id outside the vocabulary")
 
 
-def check_windows(edits: Sequence[Edit], windows: Sequence[tuple[int, int]], author: str) -> None:
-    """One window per edit, with all of its columns inside."""
+def check_windows(edits: Sequence[Edit], windows: Sequence[tuple[int, int]], rows: Sequence[Row], author: str) -> None:
+    """One window per edit, inside of the canvas, with all of the edit's columns inside."""
     if len(windows) != len(edits):
         raise refuse(author, "looked ahead without a window for every edit", f"{len(windows)} for {len(edits)}")
     for edit, (begin, end) in zip(edits, windows, strict=True):
+        length = rows[edit.row].length
+        if begin < 0 or end > length:
+            why = f"columns run from 0 to {length - 1}, the window from {begin} to {end - 1}"
+            raise refuse(author, "looked ahead in a window that leaves the canvas", why)
         if _outside(edit.columns - begin, end - begin):
             raise refuse(author, "edited a column outside of its window", f"columns run from {begin} to {end - 1}")
 

@@ -174,9 +174,9 @@ class Step:
         """Evaluate hypothetical commits; approximately when `windows` has a stretch of columns for every edit, outside
         of which keys and values of the base forward are used (full attention only). See `Lookahead`."""
         for edit in edits:
-            check_edit(edit, list(self.rows), self.engine, self.author)
+            check_edit(edit, self.rows, self.engine, self.author)
         if windows is not None:
-            check_windows(edits, windows, self.author)
+            check_windows(edits, windows, self.rows, self.author)
         spans = {r: self._scope_span(r) for r in sorted({edit.row for edit in edits})}
         self._base_views(spans)  # brings a row's prefix cache up to date before its candidates continue it
         return Lookahead(self.engine, self.rows, edits, spans, windows)

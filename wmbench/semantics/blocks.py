@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from wmbench.runtime.settings import Decoding
 from wmbench.semantics.scan_config import BlockConfig
-from wmbench.semantics.units import embed_ids
+from wmbench.semantics.units import distinct_ids, embed_ids
 from wmbench.types import Commit, Encoder, IntArray, TextCodec
 
 if TYPE_CHECKING:
@@ -106,9 +106,7 @@ class Proposer:
     def _described(self, unit: Unit, ids: list[IntArray]) -> Completions:
         """One encoder call per row, equal completions once: matrix products round a vector according to its place in
         the batch, and a sample's tokens must not depend on its neighbours."""
-        place: dict[bytes, int] = {}
-        index = [place.setdefault(row.tobytes(), len(place)) for row in ids]
-        distinct = [np.frombuffer(content, dtype=np.int64) for content in place]
+        distinct, index = distinct_ids(ids)
         vectors = embed_ids(self._encoder, self._codec, distinct)
         has_words = np.array([bool(self._codec.decode(row.tolist()).strip()) for row in distinct])
         return Completions(unit, ids, vectors[index], has_words[index])

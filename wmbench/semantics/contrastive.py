@@ -91,7 +91,7 @@ def read_pairs(path: Path) -> list[TextPair]:
 def _read_pair(line: bytes, where: str, number: int) -> TextPair:
     try:
         row = json.loads(line.decode("utf-8-sig"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError("a line of the pairs file is not JSON", where=where, why=str(error)) from error
     for anchor, positive in FIELD_NAMES:
         if isinstance(row, dict) and isinstance(row.get(anchor), str) and isinstance(row.get(positive), str):

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wmbench.errors import ConfigError
+from wmbench.runtime.codec import as_unicode
 from wmbench.semantics.cache import kept_on_disk
 from wmbench.semantics.units import EMPTY_TEXT
 from wmbench.types import Encoder
@@ -62,7 +63,8 @@ class HfEncoder:
         """[n, dimension] in the order of the texts; equal texts are computed once."""
         import torch
 
-        unique = {text: place for place, text in enumerate(dict.fromkeys(text.strip() or EMPTY_TEXT for text in texts))}
+        worded = [as_unicode(text.strip()) or EMPTY_TEXT for text in texts]
+        unique = {text: place for place, text in enumerate(dict.fromkeys(worded))}
         rows = self.tokenizer(list(unique), truncation=True, max_length=self.max_length)["input_ids"] if unique else []
         found = np.empty((len(unique), self.dimension), dtype=np.float32)
         with torch.inference_mode():
@@ -70,7 +72,7 @@ class HfEncoder:
                 ids, mask = self._pad([rows[place] for place in places], length)
                 pooled = mean_pool(self.model(input_ids=ids, attention_mask=mask).last_hidden_state, mask)
                 found[places] = pooled[: len(places)].float().cpu().numpy()
-        return found[[unique[text.strip() or EMPTY_TEXT] for text in texts]]
+        return found[[unique[text] for text in worded]]
 
     def _pad(self, rows: list[list[int]], length: int) -> tuple[Tensor, Tensor]:
         """Ids and mask, filled up with copies of the last row to the next multiple of ROW_STEP."""

@@ -13,7 +13,7 @@ Scaling the weighted sum to unit length makes its division by the sum of the wei
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,8 +23,8 @@ import numpy.typing as npt
 
 from wmbench.errors import ConfigError, IntegrityError
 from wmbench.runtime.codec import TokenizerCodec
-from wmbench.semantics.units import EMPTY_TEXT, Ids, embed_units
-from wmbench.types import Features, IntArray, TextCodec
+from wmbench.semantics.units import EMPTY_TEXT, Ids
+from wmbench.types import IntArray, TextCodec
 
 Matrix = npt.NDArray[np.float32]
 
@@ -126,12 +126,6 @@ class MiniEncoder:
     def encode_token_windows(self, ids: Ids, starts: IntArray, ends: IntArray) -> Matrix:
         """[n, dimension] of the windows [start, end) of one text, whatever their overlap."""
         return self._project(self._window_sums(ids, starts, ends))
-
-    def encode_units(
-        self, ids_per_text: Iterable[Ids], sizes: Sequence[int], dtype: npt.DTypeLike = np.float16
-    ) -> Features:
-        """Every unit of every size of every text, packed in the order of `unit_windows`."""
-        return embed_units(self, self.codec, ids_per_text, sizes, dtype)
 
     def _window_sums(self, ids: Ids, starts: IntArray, ends: IntArray) -> Matrix:
         # float64: a difference of two long float32 sums would lose the digits of a short window.

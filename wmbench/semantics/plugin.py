@@ -5,9 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from wmbench.hookspecs import hookimpl
-from wmbench.host import Host, load_attribute
-from wmbench.semantics.cache import CachedEncoder, EmbeddingCache
-from wmbench.semantics.units import WindowEncoder
 from wmbench.types import Encoder, EncoderInfo
 
 MODULE = "wmbench.semantics"
@@ -80,18 +77,3 @@ def small_encoder(argument: str) -> Encoder:
     from wmbench.semantics.mini_encoder import MiniEncoder
 
     return MiniEncoder.from_directory(Path(argument).expanduser())
-
-
-_loaded: dict[tuple[str, str], Encoder] = {}
-
-
-def load_encoder(host: Host, name: str, cache_folder: Path | None = None) -> Encoder:
-    """An encoder by its registered name, loaded once per process; with a folder, its embeddings are kept there."""
-    entry, argument = host.encoders.resolve(name)
-    key = (entry.info.factory, argument)
-    if key not in _loaded:
-        _loaded[key] = load_attribute(entry.info.factory, entry.plugin)(argument)
-    encoder = _loaded[key]
-    if cache_folder is None or isinstance(encoder, WindowEncoder):  # a small encoder is faster than any disk
-        return encoder
-    return CachedEncoder(encoder, EmbeddingCache(cache_folder, encoder.fingerprint, encoder.dimension))

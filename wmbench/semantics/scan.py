@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from wmbench import hookimpl
 from wmbench.detection import Calibration
-from wmbench.errors import CalibrationError, ConfigError
+from wmbench.errors import ConfigError
 from wmbench.semantics.scan_config import ScanConfig
 from wmbench.semantics.units import EMPTY_TEXT, embed_units, unit_windows
 from wmbench.types import (
@@ -199,12 +199,7 @@ def mean_views(table: UnitTable, scores: Floats, context: TextContext) -> Views:
 def min_p_verdicts(views: Views, calibration: Calibration, context: TextContext) -> list[Verdict]:
     """Verdicts by the rank of the smallest p among all texts: exact under exchangeability, no Bonferroni factor."""
     calibration.require(context.alpha, "min_p")
-    if views.names != calibration.views:
-        raise CalibrationError(
-            "the scores and the calibration have different unit sizes",
-            why=f"scores: {', '.join(views.names)}; calibration: {', '.join(calibration.views)}",
-            hint="calibrate again with the present configuration of the scheme",
-        )
+    calibration.require_views(views.names)
     scan = calibration.scan(views.scores)
     method = f"min-p rank over {len(views.names)} views (not the paper's rule)"
     verdicts = []

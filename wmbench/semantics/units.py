@@ -51,6 +51,13 @@ def unit_windows(length: int, sizes: Sequence[int]) -> tuple[IntArray, IntArray]
     return starts, np.minimum(starts + size, length)
 
 
+def distinct_ids(rows: Iterable[IntArray]) -> tuple[list[IntArray], list[int]]:
+    """The rows of ids without repetitions, in the order of their first appearance, and which of them every row is."""
+    place: dict[bytes, int] = {}
+    index = [place.setdefault(row.tobytes(), len(place)) for row in rows]
+    return [np.frombuffer(content, dtype=np.int64) for content in place], index
+
+
 def embed_ids(encoder: Encoder, codec: TextCodec, rows: Sequence[Ids]) -> npt.NDArray[np.float32]:
     """[n, dimension] of units given as ids, by the fast path where the encoder has one."""
     if isinstance(encoder, WindowEncoder) and encoder.shares_tokenizer(codec):

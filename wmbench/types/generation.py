@@ -21,6 +21,7 @@ class Sample:
     dataset: str = ""
     index: int = 0
     meta: Mapping[str, Any] = field(default_factory=dict)
+    """JSON values; they stand beside the prompt in the files of a run."""
 
 
 @dataclass(frozen=True, slots=True)

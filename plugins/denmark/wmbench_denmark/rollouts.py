@@ -16,7 +16,7 @@ from wmbench.runtime.lookahead import Edit
 from wmbench.runtime.sampling import draw_tokens
 from wmbench.runtime.step import Step
 from wmbench.semantics.channels import UnitVectors
-from wmbench.semantics.units import embed_ids
+from wmbench.semantics.units import distinct_ids, embed_ids
 from wmbench.types import Encoder, IntArray, TextCodec
 from wmbench_denmark.candidates import ActiveUnit, Candidates
 from wmbench_denmark.config import DenMarkConfig, RolloutSchedule
@@ -84,9 +84,7 @@ class UnitScorer:
 
     def each(self, numbers: IntArray, units: Sequence[IntArray]) -> Floats:
         """g_b of every unit of ids, b = numbers[i]; equal ones are encoded once."""
-        place: dict[bytes, int] = {}
-        index = [place.setdefault(ids.tobytes(), len(place)) for ids in units]
-        distinct = [np.frombuffer(content, dtype=np.int64) for content in place]
+        distinct, index = distinct_ids(units)
         embeddings = embed_ids(self._encoder, self._codec, distinct)
         vectors = self._vectors.first(int(numbers.max()) + 1)
         # einsum sums every row by itself: equal texts score equal to the last bit, which ties rely on.

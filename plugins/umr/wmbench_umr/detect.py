@@ -90,6 +90,7 @@ class UmrDetector:
             if calibration is None:
                 raise ConfigError("an empirical p-value needs a calibration", hint="calibrate, or set p_value=normal")
             calibration.require(context.alpha)
+            calibration.require_views(views.names)
             p_values, method = calibration.scan(views.scores).p_scan, "empirical add-one"
         verdicts = []
         for i, (p, z) in enumerate(zip(p_values.tolist(), views.scores[:, 0].tolist(), strict=True)):

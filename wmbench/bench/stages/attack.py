@@ -36,8 +36,8 @@ class AttackStage:
 
     def tallies(self, run: Run) -> dict[str, Tally]:
         counts = {}
+        kept = {sample["id"] for sample in kept_samples(run)}
         for attack in run.plan.attacks:
-            kept = {sample["id"] for sample in kept_samples(run)}
             records = [record for record in self._finished(run, attack) if record["id"] in kept]
             failed = sum(record["error"] is not None for record in records)
             counts[f"attacked/{attack.label}"] = Tally(len(kept), len(records), failed)

@@ -34,15 +34,16 @@ class ControlsStage:
         if run.detector is None or not keys:
             return
         rows: dict[str, list[npt.NDArray[np.float64]]] = {}
+        calibrating, unattacked = calibrating_set(run), _unattacked(run)
         for key in keys:
-            null_views = calibrating_set(run).score(key)
+            null_views = calibrating.score(key)
             calibration = Calibration(null_views.scores, null_views.names)
-            for scored in _unattacked(run):
+            for scored in unattacked:
                 verdicts = run.detector.detect(scored.score(key), calibration, run.plan.config.alpha)
                 rows.setdefault(f"{scored.name}.p", []).append(np.array([v.p_value for v in verdicts]))
                 rows.setdefault(f"{scored.name}.score", []).append(np.array([v.score for v in verdicts]))
         arrays: Arrays = {name: np.stack(values) for name, values in rows.items()}
-        arrays |= {f"{scored.name}.tokens": np.asarray(scored.tokens()) for scored in _unattacked(run)}
+        arrays |= {f"{scored.name}.tokens": np.asarray(scored.tokens()) for scored in unattacked}
         write_archive(run.store.derived.place(FILE), arrays, {"kind": "controls", "key_ids": [key.id for key in keys]})
         run.store.derived.stamp(FILE, self._inputs(run))
 

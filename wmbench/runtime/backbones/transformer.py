@@ -164,9 +164,7 @@ class Layer(nn.Module):
         return self.down(F.silu(gate).mul_(up)).add_(x)
 
 
-def attend_packed(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, group: WindowGroup, past: tuple[Tensor, Tensor]
-) -> Tensor:
+def attend_packed(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, past: tuple[Tensor, Tensor]) -> Tensor:
     """Attention [n, H, W, d] of n windows over one shared prefix [H, S, d] and each over itself.
 
     The prefix is read once for all windows of the group instead of being copied n times. The mask is that of
@@ -268,7 +266,7 @@ class MaskedDiffusionTransformer(nn.Module):
             at = slice(begin, begin + group.count)
             own_mask = None if mask is None else mask[at]
             if isinstance(group.prefix, KeyValuePrefix):
-                parts.append(attend_packed(q[at], k[at], v[at], own_mask, group, group.prefix.layers[layer]))
+                parts.append(attend_packed(q[at], k[at], v[at], own_mask, group.prefix.layers[layer]))
             else:
                 parts.append(F.scaled_dot_product_attention(q[at], k[at], v[at], attn_mask=own_mask))
             if group.keep:

@@ -35,9 +35,11 @@ class WindowCache:
         """One extended prefix per group that keeps something."""
         extended: list[Prefix | None] = []
         for group, layers in zip(self.groups, self._kept, strict=True):
-            more = KeyValuePrefix(tuple(layers)) if group.keep else None
-            extends = more is not None and isinstance(group.prefix, KeyValuePrefix)
-            extended.append(group.prefix.extended(more) if extends else more)  # type: ignore[union-attr]
+            if not group.keep:
+                extended.append(None)
+                continue
+            more = KeyValuePrefix(tuple(layers))
+            extended.append(group.prefix.extended(more) if isinstance(group.prefix, KeyValuePrefix) else more)
         return extended
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
@@ -48,7 +50,7 @@ class WindowCache:
             q, k, v = query[at], _repeated(key[at], query), _repeated(value[at], query)
             if isinstance(group.prefix, KeyValuePrefix):
                 past_k, past_v = (_repeated(past[None], query)[0] for past in group.prefix.layers[layer])
-                parts.append(attend_packed(q, k, v, mask[at], group, (past_k, past_v)))
+                parts.append(attend_packed(q, k, v, mask[at], (past_k, past_v)))
             else:
                 parts.append(F.scaled_dot_product_attention(q, k, v, attn_mask=mask[at]))
             if group.keep:

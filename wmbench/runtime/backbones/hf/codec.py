@@ -14,7 +14,7 @@ from wmbench.runtime.backbones.hf.family import FAMILIES, family_of
 from wmbench.runtime.backbones.hf.settings import CheckpointSettings
 from wmbench.runtime.backbones.hf.template import shipped_layout
 from wmbench.runtime.backbones.hf.tokenizer import SpecialIds, load_tokenizer, special_ids
-from wmbench.runtime.codec import TokenizerCodec
+from wmbench.runtime.codec import TokenizerCodec, as_unicode
 
 _PLACE = "{prompt}"
 
@@ -52,7 +52,7 @@ class CheckpointCodec(TokenizerCodec):
 
     def encode_prompt(self, prompt: str) -> list[int]:
         """As one text, like the published code; but a prompt cannot forge markers by spelling them out."""
-        text = prompt.encode("utf-8", "replace").decode("utf-8")
+        text = as_unicode(prompt)
         text = text.strip() if self._trims_prompt else text
         head, _, tail = self.layout.partition(_PLACE)
         if not self._forges_markers(text):

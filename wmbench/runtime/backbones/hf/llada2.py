@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from wmbench.runtime.backbones.hf.family import Family, Layout, Piece
@@ -89,7 +90,10 @@ def _attention(layer: str, carrier: Mapping[str, Any]) -> Layout:
     borders = (0, queries, queries + keys, queries + 2 * keys)
     yield (
         f"{layer}.attention.query_key_value.weight",
-        tuple(Piece(f"{layer}.self_attn.{n}_proj.weight", (), borders[i : i + 2]) for i, n in enumerate("qkv")),  # type: ignore[arg-type]
+        tuple(
+            Piece(f"{layer}.self_attn.{name}_proj.weight", (), rows)
+            for name, rows in zip("qkv", pairwise(borders), strict=True)
+        ),
     )
     for stored, parameter in (("dense", "o_proj"), ("query_layernorm", "q_norm"), ("key_layernorm", "k_norm")):
         yield f"{layer}.attention.{stored}.weight", (Piece(f"{layer}.self_attn.{parameter}.weight"),)

@@ -11,6 +11,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 
@@ -185,7 +186,7 @@ def _check_names(stored: Mapping[str, StoredTensor], places: Mapping[str, object
             )
 
 
-def _fill(file: BinaryIO, name: str, stored: StoredTensor, piece: Piece, parameter: Tensor) -> int:
+def _fill(file: FileIO, name: str, stored: StoredTensor, piece: Piece, parameter: Tensor) -> int:
     """Read a piece into its place; returns how many values it has."""
     if not stored.dtype.is_floating_point:
         raise _quantised(name, stored.file, stored.dtype)
@@ -208,11 +209,11 @@ def _fill(file: BinaryIO, name: str, stored: StoredTensor, piece: Piece, paramet
     return part.numel()
 
 
-def _read_into(file: BinaryIO, buffer: Tensor, name: str, path: Path) -> None:
-    memory = buffer.reshape(-1).view(torch.uint8).numpy()
+def _read_into(file: FileIO, buffer: Tensor, name: str, path: Path) -> None:
+    memory = buffer.reshape(-1).view(torch.uint8).numpy().data
     done = 0
     while done < len(memory):
-        count = file.readinto(memory[done:])  # type: ignore[attr-defined]
+        count = file.readinto(memory[done:])
         if not count:
             raise ConfigError(f"the file ends inside tensor {name!r}", where=str(path), hint=DOWNLOAD_AGAIN)
         done += count
