@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from wmbench.cli.invocation import Invocation
     from wmbench.runtime.backbone import Backbone
     from wmbench.runtime.settings import Decoding
-    from wmbench.runtime.step import Decide
-    from wmbench.types import Generation, Sample, SchemeContext
+    from wmbench.runtime.step import Decide, Step
+    from wmbench.types import Commit, Generation, Sample, SchemeContext
 
 __all__ = ["Experiment", "curve_with_band", "experiment_options"]
 
@@ -99,18 +99,27 @@ class Experiment:
         return self.plan.decoding
 
     def decode(self, decide: Decide, samples: Sequence[Sample] | None = None) -> Iterator[Generation]:
-        """Answer the prompts with a decision of your own."""
+        """Answer the prompts with a decision of your own; the time left is shown."""
+        from wmbench.observers import ProgressObserver
         from wmbench.runtime.loop import decode, make_engine
 
-        config = self.plan.config
-        return decode(
-            self.samples if samples is None else samples,
-            make_engine(self.backbone, self.decoding),
-            self.decoding,
-            decide,
-            seed=config.seed,
-            batch_size=config.batch_size,
-        )
+        config, asked = self.plan.config, self.samples if samples is None else samples
+        progress = ProgressObserver()
+
+        def watched(step: Step) -> Commit:
+            commit = decide(step)
+            progress.advance(len(commit.columns) - len(commit.remask_columns))
+            return commit
+
+        with progress.watching(f"{self.name} on {self.plan.backbone.label}", len(asked) * self.decoding.max_new_tokens):
+            yield from decode(
+                asked,
+                make_engine(self.backbone, self.decoding),
+                self.decoding,
+                watched,
+                seed=config.seed,
+                batch_size=config.batch_size,
+            )
 
     def write(self, result: Mapping[str, Any], charts: Sequence[Spec]) -> None:
         """<folder>/result.json with what it was made with, and plot.html."""

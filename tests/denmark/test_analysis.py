@@ -130,7 +130,8 @@ def test_commands_write_their_results(
     monkeypatch.setenv("WMBENCH_KEY", "5a" * 32)
     assert run_cli(["analyse", "denmark-advantage", "--prompts", "2", "--units", "1", *TINY]) == 0
     assert run_cli(["analyse", "denmark-noise", "--prompts", "1", "--rollouts", "4", "--output", "noise", *TINY]) == 0
-    shown = capsys.readouterr().out
+    shown, progress = capsys.readouterr()
+    assert "denmark-noise on tiny-block: 12/12 tokens" in progress
     assert "all exactly 0" in shown
     assert "of independent" in shown
     advantage = json.loads((tmp_path / "runs/analyses/denmark-advantage/result.json").read_text())
