@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from wmbench.plots import HINT, Spec, curve_with_band, write_page
+from wmbench.plots import HINT, Spec, curve_with_band
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -125,6 +125,7 @@ class Experiment:
         """<folder>/result.json with what it was made with, and plot.html."""
         from wmbench.bench.provenance import versions
         from wmbench.disk import make_folder, pretty_json, write_atomic
+        from wmbench.report.still import still_page
 
         key, described = self.context.key, self.plan.describe()
         made_with = {
@@ -137,5 +138,12 @@ class Experiment:
         }
         make_folder(self.folder)
         write_atomic(self.folder / "result.json", pretty_json({**made_with, "result": result}))
-        drawn = write_page(self.folder / "plot.html", self.name, charts)
+        page, drawn = still_page(
+            title=self.name,
+            lead=f"{self.plan.title}: {len(self.samples)} prompts.",
+            backbone=self.plan.backbone.info.name,
+            charts=charts,
+        )
+        if drawn:
+            write_atomic(self.folder / "plot.html", page.encode())
         click.echo(f"written: {self.folder}" + ("" if drawn else f" ({HINT})"))

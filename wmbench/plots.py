@@ -1,41 +1,17 @@
-"""Vega-Lite charts as one self-contained HTML file, drawn beforehand: no script, no network.
+"""Vega-Lite charts as plain dictionaries.
 
-Specifications are plain dictionaries; only rendering needs the extra `report`. Without it a result has its table and
-its JSON, and a note says that there is no plot.
+Only drawing them needs the extra `report`. Without it a result has its table and its JSON, and a note says that there
+is no plot.
 """
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
-
-from wmbench.disk import write_atomic
 
 Spec = Mapping[str, Any]
 
 HINT = "no plot was drawn: pip install 'wmbench[report]'"
-
-
-def page(title: str, charts: Sequence[Spec]) -> str | None:
-    """An HTML page with the charts below each other; None when the extra is not installed."""
-    try:
-        from vl_convert import vegalite_to_svg
-    except ModuleNotFoundError:
-        return None
-    drawn = "\n".join(f"<p>{vegalite_to_svg(dict(chart))}</p>" for chart in charts)
-    heading = html.escape(title)
-    return f"<!doctype html>\n<meta charset=utf-8>\n<title>{heading}</title>\n<h1>{heading}</h1>\n{drawn}\n"
-
-
-def write_page(path: Path, title: str, charts: Sequence[Spec]) -> bool:
-    """Whether a page could be written."""
-    content = page(title, charts)
-    if content is None:
-        return False
-    write_atomic(path, content.encode("utf-8"))
-    return True
 
 
 def rows(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -158,12 +158,14 @@ def test_the_axis_of_a_rate_is_never_narrower_than_a_twentieth(low: float, high:
 
 def test_charts_are_drawn_without_scripts(tmp_path: Path) -> None:
     pytest.importorskip("vl_convert")
-    from wmbench.plots import curve_with_band, page
+    from wmbench.plots import curve_with_band
+    from wmbench.report.still import still_page
 
     thin = [{"x": 0, "y": 1, "curve": 0}, {"x": 1, "y": 2, "curve": 0}]
     mean = [{"x": 0, "y": 1, "low": 0, "high": 2}, {"x": 1, "y": 2, "low": 1, "high": 3}]
-    html = page("a <title>", [curve_with_band(thin, mean, "x", "y")])
-    assert html is not None
+    chart = curve_with_band(thin, mean, "x", "y")
+    html, has_charts = still_page(title="a <title>", lead="", backbone="mini", charts=[chart])
+    assert has_charts
     assert "&lt;title&gt;" in html
     assert "<svg" in html
     assert "<script" not in html
