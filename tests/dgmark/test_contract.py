@@ -49,6 +49,12 @@ class TestGlobalStatistic(SchemeContract):
     long = ONE_BY_ONE
 
 
+class TestTurningStatistic(SchemeContract):
+    info = INFO
+    settings: ClassVar[dict[str, Any]] = {"beam": 3, "candidate_top_k": 5, "statistic": "turning"}
+    long = ONE_BY_ONE
+
+
 def test_keyed_parity_is_balanced_and_keyed() -> None:
     one, other = (token_bits("hmac", toy_key(label), 1000) for label in ("one", "other"))
     assert one.sum() == other.sum() == 500

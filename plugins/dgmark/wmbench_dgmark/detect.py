@@ -18,6 +18,7 @@ from wmbench.keys import SecretKey
 from wmbench.types import Evidence, Features, SchemeContext, TextContext, Verdict, Views
 from wmbench_dgmark.config import DgMarkConfig
 from wmbench_dgmark.parity import Bits, fits, token_bits
+from wmbench_dgmark.turning import turning_scores
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -60,14 +61,16 @@ class DgMarkDetector:
         view: str = config.statistic
         # The first token is taken for column 0; with another start all z would only change their sign.
         fitting = [fits(bits, ids, np.arange(len(ids))) for ids in map(features.of, range(len(features)))]
-        if view == "global":
-            scores = [abs(global_z(flags)) for flags in fitting]
+        if view == "turning":
+            scores = turning_scores(fitting, config.fit_rate, config.turn_rate)
+        elif view == "global":
+            scores = np.array([abs(global_z(flags)) for flags in fitting])
         else:
-            scores = [windowed_score(flags, config.window) for flags in fitting]
+            scores = np.array([windowed_score(flags, config.window) for flags in fitting])
         evidence = None
         if context.evidence:
             evidence = tuple({view: _windows(flags, config.window)} for flags in fitting)
-        return Views((view,), np.array(scores, dtype=np.float64).reshape(-1, 1), evidence)
+        return Views((view,), scores.astype(np.float64).reshape(-1, 1), evidence)
 
     @hookimpl
     def detect(self, views: Views, context: TextContext) -> list[Verdict] | None:
