@@ -67,6 +67,11 @@ def test_schemes_without_a_law_are_refused(capsys: pytest.CaptureFixture[str]) -
     assert "no analytic law" in capsys.readouterr().err
 
 
+def test_a_law_that_is_switched_off_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["analyse", "null", "--scheme", "umr", "-S", "umr.p_value=empirical", "--backbone", "tiny"]) == 2
+    assert "set it to normal" in capsys.readouterr().err
+
+
 def test_variants_keep_what_they_say() -> None:
     codec = ToyCodec(61)
     tokens = NullTokens.of(["w5 w6 w5 w6 w7", "w8"], codec)

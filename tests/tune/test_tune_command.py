@@ -84,6 +84,17 @@ def test_only_whole_values_of_a_whole_setting(tmp_path: Path, capsys: pytest.Cap
     assert not list(tmp_path.iterdir())
 
 
+def test_a_usual_range_that_leaves_what_is_permitted_is_refused_before_anything_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Four times 0.25 is no probability below 1."""
+    code, _, err = tune(capsys, tmp_path, "--scheme", "dlm_kgw", "--parameter", "gamma", "--match", "tpr")
+    assert code == 2
+    assert "gamma = 1.0" in err
+    assert "--range LOW HIGH" in err
+    assert not list(tmp_path.iterdir())
+
+
 def test_attacks_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = tune(capsys, tmp_path, "--attack", "identity")
     assert code == 2

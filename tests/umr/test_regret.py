@@ -214,6 +214,29 @@ def test_the_extra_iteration_masks_nothing() -> None:
     assert state == Regret(cw_history=frozenset({3}), roll_back_times=1, re_green_count=1)
 
 
+@pytest.mark.parametrize("strategy", ["bidirectional", "normal"])
+def test_no_pair_is_looked_up_twice(
+    tiny_full_backbone: Backbone, monkeypatch: pytest.MonkeyPatch, strategy: str
+) -> None:
+    """A query of the bitmap is most of what a step costs on a small model; modulation asks for matrices, regret for
+    pairs that modulation has not seen. What is remembered is what the bitmap says."""
+    asked: list[tuple[int, int]] = []
+    look_up = KeyedBitmap.hits
+
+    def hits(self: KeyedBitmap, previous: np.ndarray, current: np.ndarray) -> np.ndarray:
+        if previous.ndim == 1:
+            asked.extend(zip(previous.tolist(), current.tolist(), strict=True))
+        return look_up(self, previous, current)
+
+    monkeypatch.setattr(KeyedBitmap, "hits", hits)
+    trace = Trace(tiny_full_backbone, DECODINGS["two per step"], samples=1, delta=WEAK, strategy=strategy)
+    (row,) = trace.rows.values()
+    assert len(asked) == len(set(asked)) < len(row.state.known)
+    assert (strategy == "bidirectional") == (not asked)
+    previous, current = np.array(list(row.state.known)).T
+    assert look_up(trace.scheme._bitmap, previous, current).tolist() == list(row.state.known.values())
+
+
 def test_judge_reads_both_pairs() -> None:
     bitmap = KeyedBitmap(KEY, 50, 0.5, "1")
     canvas = np.array([10, 11, 12, 13, 2, 0])
@@ -221,7 +244,7 @@ def test_judge_reads_both_pairs() -> None:
     def hit(a: int, b: int) -> int:
         return int(bitmap.hits(np.array(a), np.array(b)))
 
-    (standing,) = judge([canvas], [np.arange(6) != 4], [[1, 2, 3, 5]], bitmap, np.arange(50) == 0)
+    (standing,) = judge([canvas], [np.arange(6) != 4], [[1, 2, 3, 5]], [{}], bitmap, np.arange(50) == 0)
     assert standing[1] == Candidate(False, 2 - hit(10, 11) - hit(11, 12))
     assert standing[2] == Candidate(False, 2 - hit(11, 12) - hit(12, 13))
     assert standing[3] == Candidate(True, 1 - hit(12, 13))  # its right neighbour is masked

@@ -39,7 +39,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def with_analytic_p(choice: Choice, entry: Entry[SchemeInfo]) -> Choice:
-    """The scheme with the p-value of its own law; refused for a scheme that has none."""
+    """The scheme with the p-value of its own law; refused for a scheme that has none, or is told not to use it."""
     config = load_attribute(entry.info.config, entry.plugin) if entry.info.config else None
     field = config.model_fields.get("p_value") if config is not None else None
     laws = [law for law in get_args(field.annotation) if law != _EMPIRICAL] if field is not None else []
@@ -48,6 +48,12 @@ def with_analytic_p(choice: Choice, entry: Entry[SchemeInfo]) -> Choice:
             f"scheme {choice.name!r} has no analytic law",
             why="it has no setting `p_value` besides `empirical`",
             hint="leave it out; `wmbench ls schemes --settings` shows which schemes have one",
+        )
+    if choice.params.get("p_value") == _EMPIRICAL:
+        raise ConfigError(
+            f"scheme {choice.name!r} is set to empirical p-values",
+            why="analytic ones are examined here",
+            hint=f"leave p_value out, or set it to {' or '.join(map(str, laws))}",
         )
     return choice.model_copy(update={"params": {"p_value": laws[0], **choice.params}})
 

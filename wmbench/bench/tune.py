@@ -28,6 +28,7 @@ from wmbench.settings import Settings
 Match = Literal["quality", "tpr"]
 _INNER: Final = 0.1
 """An interpolated value keeps this share of the bracket away from its ends, so that a bracket always shrinks."""
+_GIVE_RANGE: Final = "give the range: --range LOW HIGH"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +171,17 @@ class Tuning:
         """A quarter and four times of the setting's own value."""
         value = self.configured()
         if value <= 0:
-            raise ConfigError(f"{self.parameter} is {value:g}: where to look?", hint="give the range: --range LOW HIGH")
+            raise ConfigError(f"{self.parameter} is {value:g}: where to look?", hint=_GIVE_RANGE)
         low, high = value / 4, value * 4
-        return (float(max(1, round(low))), float(round(high))) if self.whole else (low, high)
+        if self.whole:
+            low, high = float(max(1, round(low))), float(round(high))
+        for border in (low, high):
+            try:
+                self._plan(self._at(border))
+            except ConfigError as error:
+                error.hint = _GIVE_RANGE
+                raise
+        return low, high
 
     def measure(self, value: float, builder: Builder, **options: Any) -> Settings:
         """A run at this value: the goal's figure, and the other one where it is there."""

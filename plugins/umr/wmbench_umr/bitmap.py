@@ -92,12 +92,13 @@ class OfficialBitmap(Bitmap):
         return np.array([self.seed(token) for token in range(self.size)], dtype=np.uint64)
 
     def base(self, previous: AnyArray, current: AnyArray) -> Flags:
-        drawn = np.empty(previous.shape, dtype=bool)
-        for token in np.unique(previous).tolist():  # a row is drawn once for all pairs that need it
-            mine = previous == token
-            byte, bit = np.divmod(current[mine], 8)
+        before, after, drawn = previous.ravel(), current.ravel(), np.empty(previous.size, dtype=bool)
+        order = np.argsort(before, kind="stable")  # so that a row is drawn, and its pairs are found, once
+        tokens, begins = np.unique(before[order], return_index=True)
+        for token, mine in zip(tokens.tolist(), np.split(order, begins[1:]), strict=True):
+            byte, bit = np.divmod(after[mine], 8)
             drawn[mine] = self._row(token)[byte] >> (7 - bit).astype(np.uint8) & 1
-        return drawn
+        return drawn.reshape(previous.shape)
 
     def chances(self, previous: AnyArray) -> npt.NDArray[np.float64]:
         """As the published z has it: as if no row were a complement."""

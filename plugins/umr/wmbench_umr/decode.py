@@ -21,7 +21,7 @@ from wmbench_umr.bitmap import Bitmap
 from wmbench_umr.config import UmrConfig
 from wmbench_umr.detect import Flags, UmrDetector
 from wmbench_umr.modulation import best_scores, modulated
-from wmbench_umr.regret import Regret, judge
+from wmbench_umr.regret import Known, Regret, judge
 
 
 class Umr(UmrDetector):
@@ -78,11 +78,18 @@ class Umr(UmrDetector):
         for now in (np.flatnonzero(place == at) for at in range(int(place.max()) + 1)):
             weights, choice = p[now], candidates[now]
             beside = [_neighbours(cells, now, side, canvases, filled) for side in sides]
-            for (known, _), green in zip(beside, _green(choice, beside, bitmap), strict=True):
-                weights[known] = modulated(weights[known], green, self.config.delta)
+            green = _green(choice, beside, bitmap)
+            for (known, _), flags in zip(beside, green, strict=True):
+                weights[known] = modulated(weights[known], flags, self.config.delta)
                 controlled[now] |= known
             replaced = controlled[now] & ~self._special[drawn[now]]
-            tokens[now[replaced]] = choice[replaced, weights[replaced].argmax(axis=1)]
+            best = weights.argmax(axis=1)
+            tokens[now[replaced]] = choice[replaced, best[replaced]]
+            for side, (known, others), flags in zip(sides, beside, green, strict=True):
+                for k, hits in zip(np.flatnonzero(known).tolist(), flags, strict=True):
+                    if replaced[k]:
+                        i, hit = now[k], bool(hits[best[k]])
+                        _remember(step.rows[cells.rows[i]].state.known, side, int(others[k]), int(tokens[i]), hit)
             for i in now:
                 canvases[cells.rows[i]][cells.columns[i]] = tokens[i]
                 filled[cells.rows[i]][cells.columns[i]] = True
@@ -118,7 +125,8 @@ class Umr(UmrDetector):
         watched = [
             sorted({*row.state.cw_map, *cells.columns[i].tolist()}) for row, i in zip(step.rows, mine, strict=True)
         ]
-        standing = judge(canvases, filled, watched, bitmap, self._special)
+        known = [row.state.known for row in step.rows]
+        standing = judge(canvases, filled, watched, known, bitmap, self._special)
         back: tuple[list[int], list[int]] = ([], [])
         for r, (row, i) in enumerate(zip(step.rows, mine, strict=True)):
             committed = cells.columns[i]
@@ -173,3 +181,8 @@ def _green(choice: IntArray, beside: Sequence[tuple[Flags, IntArray]], bitmap: B
     ordered = [pairs[0], *((at_cell, right) for right, at_cell in pairs[1:])]
     previous, current = (np.concatenate(part) for part in zip(*ordered, strict=True))
     return np.split(bitmap.hits(previous, current), np.cumsum([len(part) for part, _ in ordered])[:-1])
+
+
+def _remember(known: Known, side: int, neighbour: int, token: int, hit: bool) -> None:
+    """Keep what modulation has looked up about a pair: regret asks for it again, and every query costs."""
+    known[(neighbour, token) if side < 0 else (token, neighbour)] = hit

@@ -8,6 +8,7 @@ most once per sample, so decoding terminates.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -31,6 +32,10 @@ class Candidate:
         return not self.waiting and self.misses > 0
 
 
+Known = dict[tuple[int, int], bool]
+"""Whether (previous, current) pairs hit."""
+
+
 @dataclass(frozen=True, slots=True)
 class Regret:
     """State of one sample. Immutable, so that forks of a row may share it."""
@@ -45,6 +50,8 @@ class Regret:
     """Positions masked again so far."""
     re_green_count: int = 0
     """Positions among them that hit afterwards."""
+    known: Known = field(default_factory=dict, compare=False, repr=False)
+    """Pairs that were looked up for this sample. Only a memory: it grows, and forks may share it none the less."""
 
     @property
     def due(self) -> bool:
@@ -95,14 +102,12 @@ def judge(
     canvases: Sequence[IntArray],
     filled: Sequence[Flags],
     columns: Sequence[Sequence[int]],
+    known: Sequence[Known],
     bitmap: Bitmap,
     mute: Flags,
 ) -> list[dict[int, Candidate]]:
-    """The standing of some filled columns of every canvas; `filled` says which columns are, `mute` which ids are
-    special, so that their pairs are not in the text.
-
-    One bitmap query for all rows: a query costs the same for one pair as for a hundred.
-    """
+    """The standing of some filled columns of every canvas; `filled` says which columns are, `known` which pairs hit as
+    far as that is known, `mute` which ids are special, so that their pairs are not in the text."""
     pairs = [  # (row, judged column, left column of the pair)
         (r, c, left)
         for r, wanted in enumerate(columns)
@@ -110,13 +115,23 @@ def judge(
         for left in (c - 1, c)
         if 0 <= left < len(canvases[r]) - 1
     ]
-    complete = [(r, c, left) for r, c, left in pairs if filled[r][left] and filled[r][left + 1]]
-    ids = np.array([canvases[r][left : left + 2] for r, _, left in complete], dtype=np.int64).reshape(-1, 2)
-    missed = ~bitmap.hits(ids[:, 0], ids[:, 1]) & ~mute[ids].any(axis=1)
-    misses: dict[tuple[int, int], int] = {}
-    for (r, c, _), miss in zip(complete, missed, strict=True):
-        misses[r, c] = misses.get((r, c), 0) + bool(miss)
-    waiting = {(r, c) for r, c, _ in set(pairs) - set(complete)}
-    return [
-        {c: Candidate((r, c) in waiting, misses.get((r, c), 0)) for c in wanted} for r, wanted in enumerate(columns)
-    ]
+    waiting, spoken = set(), []  # judged cells; (row, judged column, ids) of pairs that are in the text
+    for r, c, left in pairs:
+        if not (filled[r][left] and filled[r][left + 1]):
+            waiting.add((r, c))
+            continue
+        ids = int(canvases[r][left]), int(canvases[r][left + 1])
+        if not (mute[ids[0]] or mute[ids[1]]):
+            spoken.append((r, c, ids))
+    _look_up([(r, ids) for r, _, ids in spoken], known, bitmap)
+    misses = Counter((r, c) for r, c, ids in spoken if not known[r][ids])
+    return [{c: Candidate((r, c) in waiting, misses[r, c]) for c in wanted} for r, wanted in enumerate(columns)]
+
+
+def _look_up(pairs: Sequence[tuple[int, tuple[int, int]]], known: Sequence[Known], bitmap: Bitmap) -> None:
+    """Get to know pairs (row, ids). One bitmap query for all: a query costs the same for one pair as for a hundred."""
+    missing = list(dict.fromkeys((r, ids) for r, ids in pairs if ids not in known[r]))
+    if missing:
+        previous, current = np.array([ids for _, ids in missing]).T
+        for (r, ids), hit in zip(missing, bitmap.hits(previous, current).tolist(), strict=True):
+            known[r][ids] = hit
