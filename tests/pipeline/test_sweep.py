@@ -11,7 +11,7 @@ import pytest
 from tests.pipeline.helpers import KEY, PLUGIN, SMALL, builder, calls, host
 from tests.store.helpers import final_files
 from wmbench.bench.jsonl import JsonlFile
-from wmbench.bench.sweep import Axis, Grid, flat_rows, named_grids, plan_sweep, run_sweep
+from wmbench.bench.sweep import Axis, Grid, _same, flat_rows, named_grids, plan_sweep, run_sweep
 from wmbench.bench.sweep_view import _wide_enough, charts
 from wmbench.bench.workers import WorkerPool
 from wmbench.cli.app import run_cli
@@ -100,6 +100,14 @@ def test_workers_measure_the_same_points(tmp_path: Path) -> None:
     for one, other in zip(alone, shared, strict=True):
         assert one["metrics"] == other["metrics"]
         assert final_files(Path(one["folder"])) == final_files(Path(other["folder"]))
+
+
+def test_tokens_are_compared_answer_by_answer() -> None:
+    """With retries and topping up points answer different prompts; those that both answer count."""
+    first = {"a": [1, 2, 3, 4], "b": [5, 6, 7, 8], "c": [0, 0, 0, 0]}
+    assert _same(first, {"b": [5, 6, 7, 0], "b~1": [1, 1, 1, 1], "c": [0, 0, 0, 0]}) == 7 / 8
+    assert _same(first, {"a": [1, 2, 3]}) is None
+    assert _same(first, {"d": [1, 2, 3, 4]}) is None
 
 
 def test_failures_end_the_command_with_1(tmp_path: Path) -> None:

@@ -34,6 +34,8 @@ CONTROL: Final = "none"
 DECODING: Final = "decoding."
 Point = Mapping[str, Any]
 """Value by setting; settings of the decoding begin with `decoding.`"""
+Answers = Mapping[str, Sequence[int]]
+"""Token ids by sample id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +143,12 @@ def run_sweep(
     **options: Any,
 ) -> Iterator[Settings]:
     """The record of every point, as soon as it is measured. Each control is executed once."""
-    reference: dict[str, list[list[int]]] = {}
+    reference: dict[str, Answers] = {}
     for number, point in enumerate(planned, start=1):
         note(f"point {number} of {len(planned)}: {shown(point.settings)}")
         control, run = prepare_all([point.control, point.plan], builder, note=note, **options)
         cleaned, outcome = execute(control), execute(run)
-        tokens = [record["token_ids"] for record in run.store.samples.read()]
+        tokens = {record["id"]: record["token_ids"] for record in run.store.samples.read()}
         first = reference.setdefault(point.plan.dataset.label, tokens)
         yield {
             "settings": dict(point.settings),
@@ -169,11 +171,13 @@ def _cost(run: Run) -> Settings:
     return {f"{short}_per_token": total / max(1, tokens) for short, total in totals.items()}
 
 
-def _same(first: Sequence[Sequence[int]], tokens: Sequence[Sequence[int]]) -> float | None:
-    """Share of tokens that are those of the first point; None where answers have other lengths."""
-    if [len(ids) for ids in first] != [len(ids) for ids in tokens]:
+def _same(first: Answers, tokens: Answers) -> float | None:
+    """Share of tokens that are those of the first point, over the answers that both have (with retries or topping up
+    each point draws its own); None where these have other lengths."""
+    shared = [(first[name], tokens[name]) for name in first if name in tokens]
+    if not shared or any(len(one) != len(other) for one, other in shared):
         return None
-    pairs = list(zip(itertools.chain(*first), itertools.chain(*tokens), strict=True))
+    pairs = [pair for both in shared for pair in zip(*both, strict=True)]
     return sum(a == b for a, b in pairs) / max(1, len(pairs))
 
 
