@@ -78,9 +78,17 @@ class Experiment:
         from wmbench.bench.plan import resolve_runs
         from wmbench.bench.prompts import require_room
         from wmbench.disk import require_writable
+        from wmbench.errors import ConfigError
         from wmbench.types import SchemeContext
 
-        plan = resolve_runs(config, invocation.host)[0]
+        plan, *others = resolve_runs(config, invocation.host)
+        if others:  # of a file that is meant for `wmbench run`
+            titles = "; ".join(each.title for each in (plan, *others))
+            raise ConfigError(
+                "an experiment has one model and one set of prompts",
+                why=f"chosen: {titles}",
+                hint="name one --backbone and one --dataset",
+            )
         require_writable(folder)
         builder = Builder(invocation.host, note)
         samples, backbone = builder.prompts(plan), builder.backbone(plan.backbone)
