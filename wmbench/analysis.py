@@ -70,16 +70,26 @@ class Experiment:
         from wmbench.cli.options import config_from_options
 
         given = dict(options)
-        folder, dataset = given.pop("output", None), given.pop("dataset", None)
+        folder, dataset = Path(given.pop("output", None) or f"runs/analyses/{name}"), given.pop("dataset", None)
         config = config_from_options(schemes=[scheme], no_attacks=True, datasets=[dataset] if dataset else [], **given)
         invocation.warn_about_broken_plugins()
 
         from wmbench.bench.build import Builder
         from wmbench.bench.plan import resolve_runs
         from wmbench.bench.prompts import require_room
+        from wmbench.disk import require_writable
+        from wmbench.errors import ConfigError
         from wmbench.types import SchemeContext
 
-        plan = resolve_runs(config, invocation.host)[0]
+        plan, *others = resolve_runs(config, invocation.host)
+        if others:  # of a file that is meant for `wmbench run`
+            titles = "; ".join(each.title for each in (plan, *others))
+            raise ConfigError(
+                "an experiment has one model and one set of prompts",
+                why=f"chosen: {titles}",
+                hint="name one --backbone and one --dataset",
+            )
+        require_writable(folder)
         builder = Builder(invocation.host, note)
         samples, backbone = builder.prompts(plan), builder.backbone(plan.backbone)
         require_room(samples, backbone, plan.decoding)
@@ -87,7 +97,7 @@ class Experiment:
         context = SchemeContext(
             backbone.codec, builder.key(plan), builder.encoder, decoding.block_length, decoding.max_new_tokens
         )
-        return cls(name, plan, backbone, context, samples, Path(folder or f"runs/analyses/{name}"))
+        return cls(name, plan, backbone, context, samples, folder)
 
     @property
     def settings(self) -> BaseModel | None:

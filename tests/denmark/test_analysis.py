@@ -141,3 +141,28 @@ def test_commands_write_their_results(
     assert json.loads((tmp_path / "noise/result.json").read_text())["result"]["ways"]["common"]["ratio"] >= 0
     assert run_cli(["analyse", "denmark-advantag"]) == 2
     assert "denmark-advantage" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WMBENCH_KEY", "5a" * 32)
+    (tmp_path / "taken").write_text("a file")
+    command = ["analyse", "denmark-noise", "--prompts", "1", "--output", str(tmp_path / "taken"), *TINY]
+    assert run_cli(command) == 4
+    shown = capsys.readouterr()
+    assert "a file stands where a folder is needed" in shown.err
+    assert "tokens" not in shown.err
+    assert not shown.out
+
+
+@pytest.mark.parametrize("several", ["datasets: [toy, finance]", "backbones: [tiny, tiny-block]"])
+def test_a_file_for_several_runs_is_no_experiment(
+    several: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WMBENCH_KEY", "5a" * 32)
+    (tmp_path / "file.yaml").write_text(several)
+    command = ["analyse", "denmark-noise", "--config", str(tmp_path / "file.yaml"), "--output", str(tmp_path / "out")]
+    assert run_cli(command) == 2
+    assert "one model and one set of prompts" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

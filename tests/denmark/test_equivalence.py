@@ -44,7 +44,7 @@ def assert_same_tokens(rows: list[PlainRow], generations: list[Generation]) -> N
     assert [list(g.token_ids) for g in generations] == [row.canvas[row.start :].tolist() for row in rows]
 
 
-@pytest.mark.parametrize("positions", [1, 2, 4])
+@pytest.mark.parametrize("positions", [1, 2, 4, 8])
 @pytest.mark.parametrize("geometry", ["full", "block", "unit straddles blocks"])
 def test_unit_by_unit_equals_the_plain_decoder(geometry: str, positions: int) -> None:
     backbone = TinyBackbone(GEOMETRIES[geometry])
@@ -60,7 +60,7 @@ def test_unit_by_unit_equals_the_plain_decoder(geometry: str, positions: int) ->
             assert [g.cost.forward_rows for g in done] == [row.needed for row in rows]
 
 
-@pytest.mark.parametrize("positions", [1, 2, 4])
+@pytest.mark.parametrize("positions", [1, 2, 4, 8])
 @pytest.mark.parametrize("geometry", ["full", "block", "shifted"])
 def test_several_active_units_equal_the_plain_decoder(geometry: str, positions: int) -> None:
     backbone = TinyBackbone(GEOMETRIES[geometry])
@@ -83,21 +83,24 @@ OPTIONS: dict[str, tuple[Settings, dict[str, Any]]] = {
 }
 
 
+@pytest.mark.parametrize("eos", ["continue", "ban"])
 @pytest.mark.parametrize("option", OPTIONS)
-def test_options_equal_the_plain_decoder(option: str) -> None:
+def test_options_equal_the_plain_decoder(option: str, eos: Any) -> None:
     settings, fields = OPTIONS[option]
-    backbone = TinyBackbone(GEOMETRIES["full"])
+    backbone, plain = TinyBackbone(GEOMETRIES["full"]), TinyBackbone(GEOMETRIES["full"])
+    if eos == "ban":
+        plain.banned_ids = [*plain.banned_ids, *plain.eos_ids]
     fields = {**fields, "positions_per_candidate": settings.positions}
-    rows = plain_rows(backbone, settings)
+    rows = plain_rows(plain, settings)
     for row in rows:
         row.decode_unit_by_unit()
-    assert_same_tokens(rows, generated(backbone, Decoding(max_new_tokens=NEW_TOKENS, block_length=5), 4, **fields))
-    if settings.same_positions:  # under the native draw, too
-        rows = plain_rows(backbone, settings)
-        for row in rows:
-            row.decode_bernoulli(steps=6)
-        decoding = Decoding(max_new_tokens=NEW_TOKENS, schedule="origin", steps=6)
-        assert_same_tokens(rows, generated(backbone, decoding, 4, **fields))
+    decoding = Decoding(max_new_tokens=NEW_TOKENS, block_length=5, eos=eos)
+    assert_same_tokens(rows, generated(backbone, decoding, 4, **fields))
+    rows = plain_rows(plain, settings)
+    for row in rows:
+        row.decode_bernoulli(steps=6)
+    decoding = Decoding(max_new_tokens=NEW_TOKENS, schedule="origin", steps=6, eos=eos)
+    assert_same_tokens(rows, generated(backbone, decoding, 4, **fields))
 
 
 @pytest.mark.parametrize("attention", ["block", "full"])

@@ -179,7 +179,7 @@ def register_schemes():
             alg_id="test.tuned.1",
             decoding_only=frozenset({"delta"}),
             detection_only=frozenset({"view_count", "law"}),
-            sweeps={"strength": {"delta": [0.0, 4.0]}},
+            sweeps={"strength": {"delta": [0.0, 4.0]}, "guidance": {"decoding.guidance": [1.0]}},
         ),
     ]
 

@@ -11,12 +11,12 @@ import pytest
 from tests.pipeline.helpers import KEY, PLUGIN, SMALL, builder, calls, host
 from tests.store.helpers import final_files
 from wmbench.bench.jsonl import JsonlFile
-from wmbench.bench.sweep import Axis, Grid, flat_rows, named_grids, plan_sweep, run_sweep
+from wmbench.bench.sweep import Axis, Grid, _same, flat_rows, named_grids, plan_sweep, prepare_sweep, run_sweep
 from wmbench.bench.sweep_view import _wide_enough, charts
 from wmbench.bench.workers import WorkerPool
 from wmbench.cli.app import run_cli
 from wmbench.config import load_config
-from wmbench.errors import ConfigError, UnknownNameError
+from wmbench.errors import CalibrationError, ConfigError, UnknownNameError
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def swept(output: Path, axes: dict[str, Any], **options: Any) -> list[dict[str, Any]]:
     config = load_config(options={**SMALL, "schemes": ["tuned"], "output": str(output), **options})
-    return list(run_sweep(plan_sweep(config, Grid.of("test", axes), host()), builder()))
+    return list(run_sweep(prepare_sweep(plan_sweep(config, Grid.of("test", axes), host()), builder())))
 
 
 def test_a_grid_has_every_combination_and_joined_settings_move_together() -> None:
@@ -67,8 +67,15 @@ def test_bad_points_are_refused_before_anything_runs(tmp_path: Path) -> None:
         swept(tmp_path, {"decoding.temperature": [0.5]}, schemes=["all"])
     with pytest.raises(ConfigError, match="one backbone"):
         swept(tmp_path, {"delta": [1.0]}, backbone=None, backbones=["tiny", "tiny-block"])
+    with pytest.raises(ConfigError, match="is a control"):
+        swept(tmp_path, {"decoding.temperature": [0.5]}, schemes=["none"])
     with pytest.raises(UnknownNameError, match="did you mean 'strength'"):
         named_grids(host().schemes["tuned"].info, ["strenght"])
+    with pytest.raises(ConfigError, match="brings no sweeps"):
+        named_grids(host().schemes["green"].info, ["all"])
+    with pytest.raises(CalibrationError, match="can never be reached") as refused:
+        swept(tmp_path, {"view_count": [1, 30]}, alpha=0.05)
+    assert "at view_count=30; " in str(refused.value)
     assert not list(tmp_path.iterdir())
 
 
@@ -94,7 +101,8 @@ def test_workers_measure_the_same_points(tmp_path: Path) -> None:
     axes = {"delta": [0.0, 8.0]}
     config = load_config(options={**SMALL, "schemes": ["tuned"], "output": str(tmp_path / "shared"), "batch_size": 2})
     with WorkerPool(2, [str(PLUGIN)]) as pool:
-        shared = list(run_sweep(plan_sweep(config, Grid.of("test", axes), host()), builder(), executor=pool))
+        planned = plan_sweep(config, Grid.of("test", axes), host())
+        shared = list(run_sweep(prepare_sweep(planned, builder(), executor=pool)))
         assert pool.started
     alone = swept(tmp_path / "alone", axes, batch_size=2)
     for one, other in zip(alone, shared, strict=True):
@@ -102,12 +110,35 @@ def test_workers_measure_the_same_points(tmp_path: Path) -> None:
         assert final_files(Path(one["folder"])) == final_files(Path(other["folder"]))
 
 
+def test_tokens_are_compared_answer_by_answer() -> None:
+    """With retries and topping up points answer different prompts; those that both answer count."""
+    first = {"a": [1, 2, 3, 4], "b": [5, 6, 7, 8], "c": [0, 0, 0, 0]}
+    assert _same(first, {"b": [5, 6, 7, 0], "b~1": [1, 1, 1, 1], "c": [0, 0, 0, 0]}) == 7 / 8
+    assert _same(first, {"a": [1, 2, 3]}) is None
+    assert _same(first, {"d": [1, 2, 3, 4]}) is None
+
+
+def command_line(output: Path, *more: str, backbone: str = "tiny") -> list[str]:
+    command = ["sweep", "--plugin", str(PLUGIN), "--scheme", "tuned", "--backbone", backbone, "--dataset", "toy"]
+    command += ["--samples", "4", "--nulls", "salad", "--calibration-texts", "100", "--heldout-texts", "50"]
+    return [*command, "-D", "max_new_tokens=24", "--output", str(output), *more]
+
+
 def test_failures_end_the_command_with_1(tmp_path: Path) -> None:
-    command = ["sweep", "--plugin", str(PLUGIN), "--scheme", "tuned", "--backbone", "tiny", "--dataset", "toy"]
-    command += ["--attack", "moody", "--samples", "4", "--nulls", "salad", "--calibration-texts", "100"]
-    command += ["--heldout-texts", "50", "-D", "max_new_tokens=24", "--output", str(tmp_path), "--vary", "delta=[4.0]"]
+    command = command_line(tmp_path, "--attack", "moody", "--vary", "delta=[4.0]")
     assert run_cli(command) == 1
     assert run_cli([*command, "--failure-limit", "1"]) == 0
+
+
+def test_a_sweep_that_fails_leaves_the_others_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = command_line(tmp_path, "--no-attacks", backbone="tiny-block")
+    assert run_cli([*command, "--sweep", "guidance", "--sweep", "strength", "--json"]) == 2
+    shown, told = capsys.readouterr()
+    assert [result["sweep"] for result in json.loads(shown)["sweeps"]] == ["strength"]
+    assert "guidance works with full attention only" in told
+    assert "sweep guidance is left out, the other sweeps go on" in told
+    assert run_cli([*command, "--sweep", "guidance"]) == 2
+    assert "left out" not in capsys.readouterr().err
 
 
 def test_detection_settings_do_not_decode_again(tmp_path: Path) -> None:
@@ -121,11 +152,12 @@ def test_detection_settings_do_not_decode_again(tmp_path: Path) -> None:
 
 
 def test_the_command_writes_table_and_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["sweep", "--plugin", str(PLUGIN), "--scheme", "tuned", "--backbone", "tiny", "--dataset", "toy"]
-    command += ["--no-attacks", "--samples", "4", "--nulls", "salad", "--calibration-texts", "100"]
-    command += ["--heldout-texts", "50", "-D", "max_new_tokens=24", "--output", str(tmp_path)]
+    command = command_line(tmp_path, "--no-attacks")
     assert run_cli([*command, "--sweep", "strength", "--dry-run"]) == 0
     assert "delta=4.0" in capsys.readouterr().out
+    assert run_cli([*command, "--sweep", "strength", "--dry-run", "--json"]) == 0
+    points = [{"settings": {"delta": delta}, "dataset": "toy"} for delta in (0.0, 4.0)]
+    assert json.loads(capsys.readouterr().out) == {"sweeps": [{"sweep": "strength", "points": points}]}
     assert not (tmp_path / "sweeps").exists()
     assert run_cli([*command, "--sweep", "strength"]) == 0
     assert "TPR at 1% FPR" in capsys.readouterr().out
@@ -146,6 +178,8 @@ def test_the_command_writes_table_and_files(tmp_path: Path, capsys: pytest.Captu
     assert [chart["data"]["values"][0]["x"] for chart in drawn] == [0.0] * 3
     assert run_cli([*command]) == 2
     assert run_cli([*command, "--vary", "delta=4"]) == 2
+    assert run_cli(["sweep", "--scheme", "all", "--sweep", "strength"]) == 2
+    assert "a sweep varies one scheme" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

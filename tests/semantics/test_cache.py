@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -97,6 +98,16 @@ def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"x" * 1000)
     with pytest.raises(IntegrityError, match="foreign header"):
         EmbeddingCache(tmp_path, "e", DIMENSION)
+
+
+def test_disk_errors_name_the_variable(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(IntegrityError, match="WMBENCH_EMBEDDINGS"):
+        EmbeddingCache(tmp_path / "taken", "e", 4)
+    cache = EmbeddingCache(tmp_path / "kept", "e", 4)
+    shutil.rmtree(tmp_path / "kept")
+    with pytest.raises(IntegrityError, match="cannot be written"):
+        cache.put(["a"], np.ones((1, 4), np.float32))
 
 
 def write_some(folder: Path, start: int) -> None:

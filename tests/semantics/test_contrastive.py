@@ -11,7 +11,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from wmbench.errors import ConfigError
+from wmbench.errors import ConfigError, IntegrityError
 from wmbench.semantics.commands import train_encoder
 from wmbench.semantics.contrastive import (
     ContrastiveRecipe,
@@ -151,6 +151,12 @@ def test_the_command_writes_an_encoder(tmp_path: Path, tokenizer_file: Path) -> 
     assert "retrieval" in (out / "README.md").read_text()
     with pytest.raises(ConfigError, match="in the way"):
         run(pairs, "--out", out, "--tokenizer", tokenizer_file)
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_the_training(tmp_path: Path, tokenizer_file: Path) -> None:
+    pairs = write(tmp_path / "pairs.jsonl", [{"anchor": p.anchor, "positive": p.positive} for p in PAIRS])
+    with pytest.raises(IntegrityError, match="cannot be written to"):
+        run(pairs, "--out", pairs / "made", "--tokenizer", tokenizer_file, "--batch-size", 9)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from wmbench.bench.resolved import slug, spec_hash
 from wmbench.bench.stages.base import Run
 from wmbench.config import ALL, Choice, RunConfig
 from wmbench.disk import make_folder, pretty_json, write_atomic
-from wmbench.errors import ConfigError, UnknownNameError
+from wmbench.errors import ConfigError, UnknownNameError, WmbenchError
 from wmbench.host import Host
 from wmbench.settings import Settings, merged
 from wmbench.types import SchemeInfo
@@ -34,6 +34,8 @@ CONTROL: Final = "none"
 DECODING: Final = "decoding."
 Point = Mapping[str, Any]
 """Value by setting; settings of the decoding begin with `decoding.`"""
+Answers = Mapping[str, Sequence[int]]
+"""Token ids by sample id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,10 @@ class Grid:
 
 def named_grids(scheme: SchemeInfo, names: Iterable[str]) -> list[Grid]:
     """Of the scheme's published sweeps; `all` means all."""
+    if not scheme.sweeps:
+        raise ConfigError(
+            f"scheme {scheme.name!r} brings no sweeps", hint="sweep its settings with --vary NAME=[VALUES]"
+        )
     wanted = list(names)
     for name in wanted:
         if name != "all" and name not in scheme.sweeps:
@@ -111,7 +117,9 @@ def plan_sweep(config: RunConfig, grid: Grid, host: Host) -> list[PlannedPoint]:
         chosen = [*names, *(backbone.name for backbone in config.backbones)]
         why, hint = f"chosen: {', '.join(chosen) or 'none'}", "name one --scheme, and at most one --backbone"
         raise ConfigError("a sweep varies one scheme on one backbone", why=why, hint=hint)
-    plans = ((settings, plan) for settings in grid.points() for plan in resolve_runs(_at(config, settings), host))
+    plans = [(settings, plan) for settings in grid.points() for plan in resolve_runs(_at(config, settings), host)]
+    if any(plan.is_control for _, plan in plans):
+        raise ConfigError(f"scheme {names[0]!r} is a control", why="its texts carry no mark whose detection could vary")
     return [PlannedPoint(settings, plan, control_beside(plan, host)) for settings, plan in plans]
 
 
@@ -134,19 +142,36 @@ def _at(config: RunConfig, settings: Point) -> RunConfig:
     )
 
 
-def run_sweep(
-    planned: Sequence[PlannedPoint],
-    builder: Builder,
-    note: Callable[[str], None] = lambda _: None,
-    **options: Any,
-) -> Iterator[Settings]:
+@dataclass(frozen=True)
+class PreparedPoint:
+    """What identifies its runs is loaded, and its level can be decided."""
+
+    planned: PlannedPoint
+    control: Run
+    run: Run
+
+
+def prepare_sweep(planned: Sequence[PlannedPoint], builder: Builder, **options: Any) -> list[PreparedPoint]:
+    """All points before the first is executed: what one of them lacks must not show up after hours."""
+    prepared = []
+    for point in planned:
+        try:
+            control, run = prepare_all([point.control, point.plan], builder, **options)
+        except WmbenchError as error:
+            error.where = "; ".join([f"at {shown(point.settings)}", *([error.where] if error.where else [])])
+            raise
+        prepared.append(PreparedPoint(point, control, run))
+    return prepared
+
+
+def run_sweep(points: Sequence[PreparedPoint], note: Callable[[str], None] = lambda _: None) -> Iterator[Settings]:
     """The record of every point, as soon as it is measured. Each control is executed once."""
-    reference: dict[str, list[list[int]]] = {}
-    for number, point in enumerate(planned, start=1):
-        note(f"point {number} of {len(planned)}: {shown(point.settings)}")
-        control, run = prepare_all([point.control, point.plan], builder, note=note, **options)
-        cleaned, outcome = execute(control), execute(run)
-        tokens = [record["token_ids"] for record in run.store.samples.read()]
+    reference: dict[str, Answers] = {}
+    for number, prepared in enumerate(points, start=1):
+        point, run = prepared.planned, prepared.run
+        note(f"point {number} of {len(points)}: {shown(point.settings)}")
+        cleaned, outcome = execute(prepared.control), execute(run)
+        tokens = {record["id"]: record["token_ids"] for record in run.store.samples.read()}
         first = reference.setdefault(point.plan.dataset.label, tokens)
         yield {
             "settings": dict(point.settings),
@@ -169,11 +194,13 @@ def _cost(run: Run) -> Settings:
     return {f"{short}_per_token": total / max(1, tokens) for short, total in totals.items()}
 
 
-def _same(first: Sequence[Sequence[int]], tokens: Sequence[Sequence[int]]) -> float | None:
-    """Share of tokens that are those of the first point; None where answers have other lengths."""
-    if [len(ids) for ids in first] != [len(ids) for ids in tokens]:
+def _same(first: Answers, tokens: Answers) -> float | None:
+    """Share of tokens that are those of the first point, over the answers that both have (with retries or topping up
+    each point draws its own); None where these have other lengths."""
+    shared = [(first[name], tokens[name]) for name in first if name in tokens]
+    if not shared or any(len(one) != len(other) for one, other in shared):
         return None
-    pairs = list(zip(itertools.chain(*first), itertools.chain(*tokens), strict=True))
+    pairs = [pair for both in shared for pair in zip(*both, strict=True)]
     return sum(a == b for a, b in pairs) / max(1, len(pairs))
 
 

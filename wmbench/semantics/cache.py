@@ -12,7 +12,8 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -44,9 +45,10 @@ class EmbeddingCache:
         self._record = KEY_BYTES + self.dtype.itemsize * dimension + CHECKSUM_BYTES
         self._places: dict[bytes, int] = {}
         self._read_records = 0
-        folder.mkdir(parents=True, exist_ok=True)
         self._lock = FileLock(str(self._path) + ".lock")
-        self._create()
+        with self._disk_errors():
+            folder.mkdir(parents=True, exist_ok=True)
+            self._create()
 
     def __len__(self) -> int:
         self._refresh()
@@ -70,11 +72,23 @@ class EmbeddingCache:
         for text, vector in zip(texts, vectors, strict=True):
             body = text_key(text) + vector.astype(self.dtype).tobytes()
             records.append(body + zlib.crc32(body).to_bytes(CHECKSUM_BYTES, "little"))
-        with self._lock, self._path.open("r+b") as file:
+        with self._disk_errors(), self._lock, self._path.open("r+b") as file:
             whole = (self._path.stat().st_size - HEADER_BYTES) // self._record
             file.truncate(HEADER_BYTES + whole * self._record)  # what a killed writer left behind
             file.seek(0, 2)
             file.write(b"".join(records))
+
+    @contextmanager
+    def _disk_errors(self) -> Iterator[None]:
+        """Also of a full disk: what was kept so far stays usable."""
+        try:
+            yield
+        except OSError as error:
+            raise IntegrityError(
+                f"embedding cache {str(self._path)!r} cannot be written",
+                why=error.strerror or str(error),
+                hint=f"its folder is named by ${FOLDER_VARIABLE}: choose another one, make room, or unset it",
+            ) from error
 
     def _create(self) -> None:
         with self._lock:

@@ -57,6 +57,7 @@ def train_encoder(
     """
     import torch
 
+    from wmbench.disk import make_folder, require_writable
     from wmbench.semantics.contrastive import measure_retrieval, read_pairs, split_pairs, train
 
     if threads is not None:
@@ -65,6 +66,7 @@ def train_encoder(
         raise ConfigError(
             f"{str(out)!r} is in the way", why="it exists and is not an empty directory", hint="choose another --out"
         )
+    require_writable(out)
     if learning_rate is None:
         learning_rate = LEARNING_RATES[SMALL if encoder == SMALL else "hf"]
     recipe = make_recipe(learning_rate, settings)
@@ -88,7 +90,7 @@ def train_encoder(
         "retrieval": {"candidates": len(held_out), "before": before, "after": after},
         "loss_by_epoch": losses,
     }
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
     model.save(out, facts)
     (out / "training.json").write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     name = f"{'mini' if encoder == SMALL else 'hf'}:{out}"

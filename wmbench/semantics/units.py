@@ -3,7 +3,8 @@
 Unit b of size m covers the tokens [b * m, (b + 1) * m); a short last unit is kept. Units are listed size by size.
 By definition a unit is encoded as the text its ids decode to, special ids dropped. An encoder that is made for the
 backbone's own tokenizer may define its embedding on the ids themselves (`WindowEncoder`), which saves decoding and
-tokenising every text once per size; the two differ only in how a word that a border cuts in two is spelled.
+tokenising every text once per size; the two differ only in how a word that a border cuts in two is spelled, and in
+units of nothing but blanks, which have a vector of their own there (detectors leave them out either way).
 """
 
 from __future__ import annotations
