@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import types
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 
 import pytest
 
@@ -90,6 +92,13 @@ def test_domains_take_turns_and_can_be_asked_for(nulls: list[NullText]) -> None:
 def test_workers_change_nothing(nulls: list[NullText], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets, "CHUNK", 7)
     assert list(null_texts("", 20, workers=2)) == nulls[:20]
+
+
+def test_a_script_without_a_guard_is_not_run_again_by_the_workers(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text('from wmbench.lab.datasets import null_texts\nprint(len(list(null_texts("", 3, workers=2))))\n')
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "3\n", done.stderr
 
 
 def test_texts_are_disjoint_from_training_by_seed(nulls: list[NullText]) -> None:
