@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -141,10 +142,12 @@ def test_clean_texts_of_an_installed_backbone() -> None:
 class FakeHub(types.ModuleType):
     """Stands in for the library `datasets`."""
 
-    def load_dataset(self, name: str, *, split: str, streaming: bool) -> Iterator[dict[str, str]]:
+    def load_dataset(self, name: str, *, split: str, streaming: bool) -> Iterator[dict[str, Any]]:
         assert streaming
         if name == "offline/offline":
             raise ConnectionError("cannot reach the hub\nand many more lines")
+        if name == "owner/chats":
+            return iter([{"prompt": [{"role": "user", "content": "How?"}]}])
         return iter([{"id": "7", "question": f"{split} {i}?" if i != 1 else " "} for i in range(5)])
 
 
@@ -169,6 +172,7 @@ def test_hub_prompts() -> None:
     [
         ("offline/offline", "cannot be loaded\n  why: ConnectionError: cannot reach the hub\n  next step: .*jsonl:"),
         ("owner/name:test:answer", "no column 'answer'\n  why: its columns: id, question"),
+        ("owner/chats", "column 'prompt' holds no text\n  why: it holds a list, as chats do"),
         ("owner/name:a:b:c", "cannot be read"),
     ],
 )
