@@ -92,6 +92,16 @@ def test_held_out_material_is_used_only_where_allowed(documents: list[Document])
     assert min(frames["with"], frames["only"]) > 0
 
 
+def test_openers_are_not_held_out_so_they_stay_where_only_held_out_words_change(documents: list[Document]) -> None:
+    openers = []
+    for document in documents[:10]:
+        text = paraphrase(document.text, "rewrite", 3, held_out="only").text
+        for old, new in zip(parse(document.text), parse(text), strict=True):
+            assert new.opener == old.opener
+            openers.append(old.opener)
+    assert any(openers)
+
+
 def test_it_is_deterministic_and_the_seed_matters(documents: list[Document]) -> None:
     text = documents[0].text
     assert paraphrase(text, "rewrite", 1).text == paraphrase(text, "rewrite", 1).text
@@ -129,6 +139,7 @@ def test_foreign_text_stays_as_it_is() -> None:
     assert result.text == text
     assert result.meaning_before.statements == ()
     assert paraphrase("", "rewrite", 1).text == ""
+    assert paraphrase("\ud800 yodels.", "rewrite", 1).text == "\ud800 yodels."
 
 
 def test_an_unknown_mode_is_refused() -> None:

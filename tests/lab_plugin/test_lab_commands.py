@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from click.testing import CliRunner, Result
 from safetensors.torch import load_file
 
 from wmbench.errors import ConfigError, UnknownNameError
+from wmbench.lab.codec import lab_codec
 from wmbench.lab.commands import lab
 from wmbench.lab.judge import Judge
 from wmbench.lab.measures import Figure, at_least, between
@@ -48,7 +50,11 @@ def test_show_suggests_near_names() -> None:
     unknown = call("show", "--topic", "car-lone").exception
     assert isinstance(unknown, UnknownNameError)
     assert "did you mean 'car-loan'" in str(unknown)
-    assert isinstance(call("show", "--prompt", "car-loan").exception, UnknownNameError)
+    assert call("show", "--topic", " car-loan ").output == call("show", "--topic", "car-loan").output
+    unknown = call("show", "--prompt", "How do I get a car loan?").exception
+    assert isinstance(unknown, ConfigError)
+    assert "How do I get a good car loan?" in (unknown.why or "")
+    assert len(unknown.why or "") < 300
     assert call("show", "--prompt", "x", "--topic", "y").exit_code == 2
 
 
@@ -118,8 +124,10 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setattr(judge_training.JudgeTrainer.evaluate, "__defaults__", (2,))
         result = call("train-judge", "--folder", folder, "--steps", "3", "--threads", "1")
     assert result.exit_code == 0, result.output
-    exported = call("export-weights", folder, "--model", "judge", "--output", folder / "judge.safetensors")
+    output = folder / "shipped" / "judge.safetensors"  # makes the folder
+    exported = call("export-weights", folder, "--model", "judge", "--output", output)
     assert exported.exit_code == 0, exported.output
+    output.replace(folder / "judge.safetensors")
     return folder
 
 
@@ -143,7 +151,8 @@ def test_a_run_begins_with_given_weights_and_blends_them_in(trained: Path, tmp_p
     assert alone.exit_code == 2
     result = call("train-judge", "--folder", begun, "--start-from", given, "--start-step", "3", "--steps", "3")
     assert "going on at step 3" in result.output
-    assert not (begun / "average.safetensors").exists()  # nothing was left to do
+    assert "nothing was trained" in str(result.exception)
+    assert "done" not in result.output
     blended = tmp_path / "blended.safetensors"
     options = ("--model", "judge", "--output", blended, "--blend", given, "--blend-share")
     assert call("export-weights", trained, *options, "1").exit_code == 0
@@ -155,6 +164,38 @@ def test_a_run_begins_with_given_weights_and_blends_them_in(trained: Path, tmp_p
     assert call("export-weights", trained, *options, "0").exit_code == 0
     own = load_file(trained / "average.safetensors")
     assert all(torch.equal(tensor, own[name].half()) for name, tensor in load_file(blended).items())
+
+
+def test_wrong_weights_are_named(trained: Path, tmp_path: Path) -> None:
+    given, readme = trained / "judge.safetensors", tmp_path / "readme.md"
+    readme.write_text("no weights")
+    begin = ("--start-step", "1", "--start-from")
+    other = call("train-backbone", "--folder", tmp_path / "a", *begin, given).exception
+    assert "of another model" in str(other)
+    assert "of another model" in str(call("train-backbone", "--folder", trained).exception)
+    assert "cannot be read" in str(call("train-judge", "--folder", tmp_path / "b", *begin, readme).exception)
+    assert "cannot be read" in str(call("export-weights", trained, "--model", "judge", "--blend", readme).exception)
+
+
+def test_the_result_is_there_before_the_checkpoint_says_so(trained: Path, tmp_path: Path) -> None:
+    assert not list(trained.glob("*.tmp"))
+    trainer = judge_training.JudgeTrainer(tmp_path, lab_codec(), judge_training.JudgeRecipe(steps=3))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "replace", stop_at("train.safetensors", Path.replace))
+        with pytest.raises(KeyboardInterrupt):
+            trainer.save()
+    assert [path.name for path in tmp_path.glob("*.safetensors")] == ["average.safetensors"]
+
+
+def stop_at(name: str, replace: Callable[[Path, Path], Path]) -> Callable[[Path, Path], Path]:
+    """As when the process is stopped just before this file gets its name."""
+
+    def stopped(path: Path, target: Path) -> Path:
+        if target.name == name:
+            raise KeyboardInterrupt
+        return replace(path, target)
+
+    return stopped
 
 
 def test_the_judge_reads_only_the_answer(trained: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import types
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,6 +95,13 @@ def test_workers_change_nothing(nulls: list[NullText], monkeypatch: pytest.Monke
     assert list(null_texts("", 20, workers=2)) == nulls[:20]
 
 
+def test_a_script_without_a_guard_is_not_run_again_by_the_workers(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text('from wmbench.lab.datasets import null_texts\nprint(len(list(null_texts("", 3, workers=2))))\n')
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "3\n", done.stderr
+
+
 def test_texts_are_disjoint_from_training_by_seed(nulls: list[NullText]) -> None:
     used = [NULL_SEEDS, TRAIN_SEEDS, HELD_OUT_SEEDS]
     assert not any(end in other for one in used for end in (one[0], one[-1]) for other in used if other is not one)
@@ -132,10 +142,12 @@ def test_clean_texts_of_an_installed_backbone() -> None:
 class FakeHub(types.ModuleType):
     """Stands in for the library `datasets`."""
 
-    def load_dataset(self, name: str, *, split: str, streaming: bool) -> Iterator[dict[str, str]]:
+    def load_dataset(self, name: str, *, split: str, streaming: bool) -> Iterator[dict[str, Any]]:
         assert streaming
         if name == "offline/offline":
             raise ConnectionError("cannot reach the hub\nand many more lines")
+        if name == "owner/chats":
+            return iter([{"prompt": [{"role": "user", "content": "How?"}]}])
         return iter([{"id": "7", "question": f"{split} {i}?" if i != 1 else " "} for i in range(5)])
 
 
@@ -160,6 +172,7 @@ def test_hub_prompts() -> None:
     [
         ("offline/offline", "cannot be loaded\n  why: ConnectionError: cannot reach the hub\n  next step: .*jsonl:"),
         ("owner/name:test:answer", "no column 'answer'\n  why: its columns: id, question"),
+        ("owner/chats", "column 'prompt' holds no text\n  why: it holds a list, as chats do"),
         ("owner/name:a:b:c", "cannot be read"),
     ],
 )

@@ -65,3 +65,18 @@ def test_a_wide_interval_does_not_stretch_the_axis(document: Document) -> None:
     cut = [row for row in rows if row["family"] == family.family]
     assert [(row["level"], row["high"]) for row in cut] == [("0.5%", 0.7), ("1%", 0.7), ("5%", 0.7)]
     assert [row["end"] for row in cut][1] < 0.1
+
+
+def test_false_positives_begin_at_a_level_that_is_within_reach(document: Document) -> None:
+    run = document.measured[0]
+
+    def offered(*levels: str) -> tuple[list[str], str]:
+        families = [
+            family.model_copy(update={"fpr": {level: family.fpr[level] for level in levels}}) for family in run.families
+        ]
+        few = document.model_copy(update={"runs": [run.model_copy(update={"families": families})]})
+        parameters = {one["name"]: one for one in charts_of(few)["fpr"].spec["params"]}
+        return parameters["level"]["bind"]["options"], parameters["level"]["value"]
+
+    assert offered("0.005", "0.01", "0.05") == (["0.5%", "1%", "5%"], "1%")
+    assert offered("0.05") == (["5%"], "5%")

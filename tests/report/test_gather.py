@@ -19,7 +19,7 @@ from wmbench.report.command import command_line, commands
 from wmbench.report.document import Document, json_schema
 from wmbench.report.folders import find_runs
 from wmbench.report.gather import gather
-from wmbench.report.notes import notices
+from wmbench.report.notes import notices, null_label
 from wmbench.report.paper import by_cell, paper_figures
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "report.schema.json"
@@ -62,6 +62,12 @@ def test_the_control_lends_its_texts(document: Document) -> None:
     assert (control.scheme, control.dataset, control.cells) == ("none", "finance", [])
     kinds = [passage.kind for passage in document.measured[0].examples[0].passages]
     assert kinds == ["clean", "marked", *list(ATTACKS)[1:]]
+
+
+def test_a_null_set_has_a_name_even_where_its_sizes_are_not_known() -> None:
+    known = {"set": "lab", "tokens": [150, 300], "calibration": 5200, "heldout": 1000}
+    assert null_label(known) == "lab, 150-300 tokens, 5,200 texts + 1,000 held out"
+    assert null_label({"set": "lab"}) == "lab, ?-? tokens, ? texts + ? held out"
 
 
 def test_lab_figures_say_what_they_are_not(document: Document, tmp_path: Path) -> None:

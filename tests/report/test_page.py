@@ -13,7 +13,7 @@ from tests.report.made_up import ATTACKS, BIDI, HOSTILE, SCHEMES
 from wmbench.bench.measure import FEW_TEXTS
 from wmbench.report import page as page_module
 from wmbench.report import render
-from wmbench.report.document import Document, Passage, Piece
+from wmbench.report.document import Document, Passage, Piece, TokensToDetect
 from wmbench.report.evidence import shades, visible
 from wmbench.report.notes import told_apart, warnings
 from wmbench.report.page import JudgedText, _shown_texts, evidence_page, html_page
@@ -160,6 +160,16 @@ def test_means_under_attack_are_over_what_all_runs_met(document: Document, monke
     alone = mixed.model_copy(update={"runs": [runs[2], runs[3].model_copy(update={"cells": others[0].cells[-1:]})]})
     assert alone.shared_attacks("mini · finance") == []
     assert re.sub(r"<[^>]+>", " ", html_page(alone)).count("TPR at 1% FPR, unattacked") == 2
+
+
+def test_an_interval_that_was_cut_off_says_so(document: Document, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_module, "has_chart_library", lambda: False)
+    run = document.measured[0]
+    assert "or more]" not in html_page(document)
+    needed = TokensToDetect(estimate=200, low=150, high=300, censored=True)
+    page = html_page(document.model_copy(update={"runs": [run.model_copy(update={"tokens_to_detect": needed})]}))
+    assert "<b>200</b> <small>[150, 300 or more]</small>" in page
+    assert "beyond the longest length" in page
 
 
 def test_runs_of_one_scheme_are_one_watermark(document: Document, monkeypatch: pytest.MonkeyPatch) -> None:

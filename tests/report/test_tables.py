@@ -50,7 +50,7 @@ def test_what_was_not_run_is_not_out_of_reach(document: Document) -> None:
     shown = document.model_copy(update={"runs": runs})
     table = render(shown, "md")
     assert f"| {cell.attack} | n/a | – |" in table
-    assert "–: the run did not meet this attack; n/a: so few null texts" in table
+    assert "–: the run did not meet this attack; n/a: the null texts cannot" in table
     assert "did not meet" not in render(document, "md")
     tex = render(shown, "tex")
     assert r"& denmark & (n/a / n/a / n/a / " in tex
@@ -81,3 +81,17 @@ def test_markdown_has_every_rate_and_no_foreign_markup(document: Document) -> No
         if line.startswith("| ")
     }
     assert width == {len(runs) + 2, 9}
+
+
+def test_what_plugins_say_stays_in_its_place(document: Document) -> None:
+    """A caveat of several lines must not leave LaTeX's comment; versions and judges are names like any other."""
+    run = document.measured[0].model_copy(
+        update={"versions": {"plugin my_marks.py": "*inline*"}, "judge": "hf:a_b/c_d", "scheme": "two\nlines"}
+    )
+    said = document.model_copy(update={"runs": [run], "warnings": ["first\n\\input{evil}"]})
+    tex = render(said, "tex")
+    assert r"% first \input{evil}" in tex
+    assert "& two lines &" in tex
+    md = render(said, "md")
+    assert r"plugin my\_marks.py \*inline\*." in md
+    assert r"under hf:a\_b/c\_d." in md

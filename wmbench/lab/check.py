@@ -1,4 +1,4 @@
-"""Is the lab language large enough, sound, and varied enough? ``python -m wmbench.lab.check`` prints the answer."""
+"""Is the lab language large enough, sound, and varied enough? ``wmbench lab check`` prints the answer."""
 
 from __future__ import annotations
 
@@ -234,15 +234,3 @@ def unused_classes(lab: Language) -> Iterator[str]:
             yield f"class {group.id} is not used"
         if len(group.members) < MIN_MEMBERS:
             yield f"class {group.id} has {len(group.members)} members, wanted {MIN_MEMBERS}"
-
-
-def main() -> int:
-    """Print the report; 1 when the language does not meet its requirements."""
-    report = check()
-    for line in report.lines():
-        print(line)
-    return 0 if report.ok else 1
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

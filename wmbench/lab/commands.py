@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,8 +57,8 @@ def show(topic_name: str | None, prompt: str | None, seed: int, mode: Mode | Non
         for topic in language().topics.values():
             click.echo(f"{topic.domain:<8} {topic.id:<28} {topic.prompts[0]}")
         return
-    asked = prompt or topic_name or ""
-    topic = _topic(asked, "lab prompt" if prompt else "lab topic")
+    asked = (prompt or topic_name or "").strip()
+    topic = _topic(asked, is_prompt=bool(prompt))
     document = sample(asked, seed)
     click.echo(f"{topic.domain}, {topic.id}, seed {seed}\n\n{document.text}\n")
     for statement in document.meaning.statements:
@@ -68,11 +69,16 @@ def show(topic_name: str | None, prompt: str | None, seed: int, mode: Mode | Non
         click.echo(f"\n{mode} ({result.coverage.fragments:.0%} of the words recognised)\n\n{result.text}")
 
 
-def _topic(asked: str, kind: str) -> Topic:
-    known = language().prompts if kind == "lab prompt" else language().topics
-    if asked.strip() not in known:
-        raise UnknownNameError(kind, asked, known, hint="run `wmbench lab show` to see the topics")
-    return language().topic(asked)
+def _topic(asked: str, *, is_prompt: bool) -> Topic:
+    known = language()
+    if is_prompt and asked not in known.prompts:
+        near = get_close_matches(asked, known.prompts, n=3)  # all 360 would fill the screen
+        why = f"near ones: {' / '.join(near)}" if near else None
+        hint = "run `wmbench lab show` to see the topics, each with its first prompt"
+        raise ConfigError(f"the lab has no prompt {asked!r}", why=why, hint=hint)
+    if not is_prompt and asked not in known.topics:
+        raise UnknownNameError("lab topic", asked, known.topics, hint="run `wmbench lab show` to see the topics")
+    return known.topic(asked)
 
 
 @lab.command()
@@ -187,7 +193,10 @@ def _train(
             where=str(folder),
             hint="the same command goes on at the last checkpoint",
         ) from None
-    click.echo(f"done: {folder / 'average.safetensors'}; ship it with `wmbench lab export-weights`")
+    done = folder / "average.safetensors"
+    if not done.is_file():
+        raise ConfigError("nothing was trained", why=f"the schedule ends at step {training.step}", hint="raise --steps")
+    click.echo(f"done: {done}; ship it with `wmbench lab export-weights`")
 
 
 @lab.command()
@@ -198,19 +207,23 @@ def _train(
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Default: the package's own file.")
 def export_weights(folder: Path, model: str, blend: Path | None, blend_share: float, output: Path | None) -> None:
     """Turn the averaged weights of a training folder into the fp16 file that is shipped."""
-    from safetensors.torch import load_file, save_file
+    from safetensors.torch import save_file
+
+    from wmbench.disk import make_folder
+    from wmbench.lab.training.weights import read_weights
 
     source = folder / "average.safetensors"
     if not source.is_file():
         raise ConfigError("the folder holds no averaged weights", where=str(source), hint="train until a checkpoint")
     target = output or _weights_folder() / WEIGHTS[model]
     aside = target.with_suffix(".tmp")
-    weights = load_file(source)
+    weights = read_weights(source)
     if blend is not None:
-        others = load_file(blend)
+        others = read_weights(blend)
         if {n: t.shape for n, t in others.items()} != {n: t.shape for n, t in weights.items()}:
             raise ConfigError("the weights to blend are of another shape", where=str(blend))
         weights = {name: tensor.lerp(others[name].float(), blend_share) for name, tensor in weights.items()}
+    make_folder(target.parent)
     save_file({name: tensor.half().contiguous() for name, tensor in weights.items()}, aside)
     aside.replace(target)
     click.echo(f"wrote {target} ({target.stat().st_size / 1e6:.1f} MB)")

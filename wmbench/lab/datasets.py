@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from functools import lru_cache
 from itertools import count, islice
+from types import ModuleType
 
 from wmbench.errors import ConfigError, UnknownNameError
 from wmbench.lab.codec import lab_codec
@@ -138,10 +141,24 @@ def _in_processes(seeds: range, workers: int) -> Iterator[NullText]:
     chunks = [seeds[i : i + CHUNK] for i in range(0, len(seeds), CHUNK)]
     pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
     try:
-        for chunk in pool.map(_null_chunk, chunks):
+        with _main_left_out():
+            made = pool.map(_null_chunk, chunks)  # starts all workers
+        for chunk in made:
             yield from chunk
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _main_left_out() -> Iterator[None]:
+    """A spawned worker imports the main module again. These need nothing of it, and a script that calls `wmbench.run`
+    without `if __name__ == "__main__":` would run once more in each."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _usable_cores() -> int:

@@ -23,7 +23,7 @@ def hub_prompts(argument: str, limit: int | None) -> Sequence[Sample]:
     try:
         rows = enumerate(_library().load_dataset(name, split=split, streaming=True))
         for number, row in rows:
-            text = str(row[_column(row, column, argument)] or "").strip()
+            text = _text(row, _column(row, column, argument), argument)
             if text:
                 samples.append(Sample(f"hf:{name}:{split}:{number}", text, f"hf:{name}", len(samples)))
             if limit is not None and len(samples) >= limit:
@@ -63,3 +63,14 @@ def _column(row: Mapping[str, Any], wanted: str, argument: str) -> str:
         why=f"its columns: {', '.join(row)}",
         hint="name one: hf:<owner/name>:<split>:<column>",
     )
+
+
+def _text(row: Mapping[str, Any], column: str, argument: str) -> str:
+    value = row[column]
+    if value is not None and not isinstance(value, str):
+        raise ConfigError(
+            f"hf:{argument}: column {column!r} holds no text",
+            why=f"it holds a {type(value).__name__}, as chats do",
+            hint="name another column, or write the prompts into a file and use jsonl:<path>",
+        )
+    return (value or "").strip()

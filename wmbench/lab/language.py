@@ -22,7 +22,8 @@ HELD_OUT_SHARE = 0.2
 
 def stable_hash(text: str) -> int:
     """A 64-bit hash that is the same in every process, unlike Python's own ``hash``."""
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
+    data = text.encode("utf-8", "surrogatepass")  # a text to be attacked may hold lone surrogates
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "big")
 
 
 def seeded(*key: object) -> random.Random:

@@ -84,7 +84,7 @@ def paraphrase(
     units = [make_unit(sentence, mode, rng, held_out, topic, lab) for sentence in parsed]
     target = round(len(text.split()) * rng.uniform(*(aim or AIMS[mode])))
     for unit in units:
-        unit.opener = new_opener(unit, mode, rng, lab)
+        unit.opener = new_opener(unit, mode, rng, held_out, lab)
     steer(units, target, rng)
     if mode == "expand":
         pad(units, target, rng, lab)
@@ -113,11 +113,13 @@ def make_unit(
     return Unit(sentence, free, rng.choice(fitting or other or choices))
 
 
-def new_opener(unit: Unit, mode: Mode, rng: random.Random, lab: Index) -> str:
-    """Another opener of the same role; none when the text is to become shorter."""
+def new_opener(unit: Unit, mode: Mode, rng: random.Random, held_out: HeldOut, lab: Index) -> str:
+    """Another opener of the same role; none when the text is to become shorter. No opener is held out."""
     old = unit.old
     if not old.opener or mode == "compress":
         return ""
+    if held_out == "only":
+        return old.opener
     others = [one for one in lab.lab.openers[old.role] if one != old.opener and suits(one, unit.choice.raw)]
     return rng.choice(others) if others else old.opener
 

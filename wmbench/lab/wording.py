@@ -47,7 +47,7 @@ class AttackChooser(Chooser):
         pool = group.open_members if self.held_out == "without" else group.members
         if self.held_out == "only":
             pool = group.members[1:] or group.members
-        return self.pick([one for one in pool if one not in (before, self.recent.get(group.id))] or pool)
+        return self.pick([one for one in pool if one != before] or pool)
 
     def wording(self, name: str, wordings: tuple[str, ...]) -> str:
         """A wording of a content value that the sentence did not use."""

@@ -174,7 +174,8 @@ def _false_positives(document: Document) -> Chart:
     caption = "Share of unmarked texts with p at or below the level: dots should lie on the line or to its left."
     if any(row["end"] < row["high"] for row in rows):
         caption += " An interval with a pointed end goes on beyond the axis."
-    level = select("level", [percent(target) for target in TARGETS], "Level", "1%")
+    levels = [percent(target) for target in TARGETS if percent(target) in {row["level"] for row in rows}]
+    level = select("level", levels, "Level", "1%" if "1%" in levels else levels[0])
     plain = alt.Chart(
         alt.InlineData(values=rows)
     )  # one data object for all layers: a filter reaches only what is shared

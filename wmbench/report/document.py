@@ -76,6 +76,8 @@ class TokensToDetect(Part):
     """Median of the fewest tokens with p <= alpha; null: half of the texts are never detected."""
     low: float | None = None
     high: float | None = None
+    censored: bool = False
+    """The interval's upper end lies beyond the longest measured length, which `high` gives."""
     why: str = ""
     never: Rate | None = None
     """Share of texts that no measured length is enough for."""

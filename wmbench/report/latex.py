@@ -20,8 +20,8 @@ _NOT_RUN: Final = "--"
 def latex_tables(document: Document) -> str:
     head = [
         "% Needs \\usepackage{booktabs,multirow}. Bold: the best of each attack and prompt set.",
-        f"% {_NOT_RUN}: the run did not meet this attack; {_OUT_OF_REACH}: so few null texts cannot decide the level.",
-        *(f"% {line}" for line in [*document.notices, *document.warnings]),
+        f"% {_NOT_RUN}: the run did not meet this attack; {_OUT_OF_REACH}: the null texts cannot decide the level.",
+        *(f"% {' '.join(line.split())}" for line in [*document.notices, *document.warnings]),  # one line: a comment
     ]
     backbones = dict.fromkeys(run.backbone for run in document.measured)
     tables = ["\n".join(_table(document, backbone)) for backbone in backbones]
@@ -89,7 +89,7 @@ def _figures(cell: Cell | None) -> list[float | None]:
 
 
 def escaped(text: str) -> str:
-    return "".join(_SPECIAL.get(character, character) for character in text)
+    return "".join(_SPECIAL.get(character, character) for character in " ".join(text.split()))
 
 
 def _label(name: str) -> str:

@@ -14,7 +14,7 @@ _OUT_OF_REACH: Final = "n/a"
 _NOT_RUN: Final = "–"
 _SIGNS: Final = {
     _NOT_RUN: f"{_NOT_RUN}: the run did not meet this attack",
-    _OUT_OF_REACH: f"{_OUT_OF_REACH}: so few null texts cannot decide the level, or no text is left",
+    _OUT_OF_REACH: f"{_OUT_OF_REACH}: the null texts cannot decide the level, or no text is left",
 }
 
 
@@ -37,7 +37,7 @@ def _lines(document: Document) -> Iterator[str]:
         yield from ("", *_price(runs))
     yield from ("", "## Made by", "", "```console")
     yield from dict.fromkeys(f"$ {run.command}" for run in document.measured)
-    yield from ("```", "", f"wmbench {document.wmbench}; {_stack(document.measured)}.")
+    yield from ("```", "", f"wmbench {document.wmbench}; {escaped(_stack(document.measured))}.")
 
 
 def _detection(document: Document, runs: Sequence[RunReport]) -> Iterator[str]:
@@ -89,7 +89,7 @@ def _price(runs: Sequence[RunReport]) -> Iterator[str]:
     judges = sorted({run.judge for run in runs if run.judge})
     yield ""
     yield f"Null texts: {escaped('; '.join(nulls))}." + (
-        f" Log-perplexity under {', '.join(judges)}." if judges else ""
+        f" Log-perplexity under {escaped(', '.join(judges))}." if judges else ""
     )
 
 

@@ -114,9 +114,9 @@ def told_apart(runs: Sequence[RunReport]) -> tuple[list[RunReport], list[str]]:
 
 def null_label(identity: dict[str, Any]) -> str:
     fewest, most = identity.get("tokens", ("?", "?"))
-    held = identity.get("heldout")
-    shown = f"{identity.get('set', '?')}, {fewest}-{most} tokens, {identity.get('calibration', '?'):,} texts"
-    return f"{shown} + {held:,} held out" if isinstance(held, int) else shown
+    sizes = (identity.get(part) for part in ("calibration", "heldout"))
+    texts, held = (f"{size:,}" if isinstance(size, int) else "?" for size in sizes)
+    return f"{identity.get('set', '?')}, {fewest}-{most} tokens, {texts} texts + {held} held out"
 
 
 def _listed(names: Sequence[str]) -> str:

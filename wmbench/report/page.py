@@ -160,14 +160,15 @@ def _card(run: RunReport, document: Document) -> dict[str, Any]:
         headline = f"{100 * sum(rates) / len(rates):.0f}%", f"mean TPR at {_percent(target)} FPR {under}"
         facts.append((f"mean AUC {under}", (mean_area, "")))
     elif areas and unhurt is None:
-        headline = mean_area, f"mean AUC {under}; so few null texts decide no rate"
+        headline = mean_area, f"mean AUC {under}; the null texts decide no rate"
     elif shared and not run.met:
         headline = "–", "met no attack"
     else:
         shown = "n/a" if unhurt is None else f"{100 * unhurt.estimate:.0f}%"
         headline = shown, f"TPR at {_percent(target)} FPR, {UNATTACKED}"
     if needed := run.tokens_to_detect:
-        facts.append(("median tokens to detect", _with_interval(needed)))
+        value, interval = _with_interval(needed)
+        facts.append(("median tokens to detect", (value, _open_ended(interval) if needed.censored else interval)))
     if change := run.quality.get("delta_log_perplexity"):
         facts.append(("log-perplexity change", _with_interval(change, digits=2, sign="+")))
     if run.cost and run.cost.forward_rows_ratio:
@@ -196,6 +197,10 @@ def _with_interval(
         for value in (found.estimate, found.low, found.high)
     )
     return f"{estimate}{unit}", f"[{low}, {high}]"
+
+
+def _open_ended(interval: str) -> str:
+    return interval.replace("]", " or more]")
 
 
 def _percent(target: str) -> str:
