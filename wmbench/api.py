@@ -25,7 +25,6 @@ from wmbench.errors import ConfigError, WmbenchError
 if TYPE_CHECKING:
     from wmbench.bench.build import Builder
     from wmbench.bench.plan import RunPlan
-    from wmbench.config import RunConfig
     from wmbench.detection import Calibration
     from wmbench.types import Generation, Verdict
 
@@ -109,12 +108,14 @@ def run(
     """Generate, attack, calibrate, detect and measure; resumes what is missing. One result per backbone, scheme and
     dataset. A run that fails has its error in the result; when it is the only one, the error is raised."""
     from wmbench.bench.pipeline import execute_all, prepare_all
+    from wmbench.bench.plan import resolve_runs
     from wmbench.bench.workers import worker_pool
     from wmbench.config import load_config
 
     chosen = [schemes] if isinstance(schemes, str | Mapping) else list(schemes)
     config = load_config(preset, file, {"schemes": chosen, **_plain(settings)})
-    plans, builder = _resolved(config, plugins, note)
+    builder = _builder(plugins, note)
+    plans = resolve_runs(config, builder.host)
     with worker_pool(config.workers, [str(path) for path in plugins]) as pool:
         runs = prepare_all(plans, builder, note=note, executor=pool)
         ends = dict(execute_all(runs))
@@ -135,27 +136,21 @@ def run(
 
 def _one(settings: Mapping[str, Any], plugins: Sequence[str | Path]) -> tuple[RunPlan, Builder]:
     """The plan of a single scheme, without attacks."""
+    from wmbench.bench.plan import resolve_one
     from wmbench.config import load_config
 
-    config = load_config(options={"attacks": [], **_plain(settings)})
-    plans, builder = _resolved(config, plugins)
-    if len(plans) != 1:
-        raise ConfigError("one scheme is needed here", why=f"chosen: {', '.join(plan.title for plan in plans)}")
-    return plans[0], builder
+    builder = _builder(plugins)
+    return resolve_one(load_config(options={"attacks": [], **_plain(settings)}), builder.host), builder
 
 
-def _resolved(
-    config: RunConfig, plugins: Sequence[str | Path], note: Callable[[str], None] = lambda _: None
-) -> tuple[list[RunPlan], Builder]:
-    from wmbench.bench.plan import resolve_runs
-
-    builder = _builder(tuple(str(path) for path in plugins))
+def _builder(plugins: Sequence[str | Path], note: Callable[[str], None] = lambda _: None) -> Builder:
+    builder = _kept_builder(tuple(str(path) for path in plugins))
     builder.note = note
-    return resolve_runs(config, builder.host), builder
+    return builder
 
 
 @lru_cache(maxsize=4)
-def _builder(plugins: tuple[str, ...]) -> Builder:
+def _kept_builder(plugins: tuple[str, ...]) -> Builder:
     """Models stay loaded between calls."""
     from wmbench.bench.build import Builder
     from wmbench.host import Host

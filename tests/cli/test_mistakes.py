@@ -29,6 +29,7 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("file").chmod(0o644)
     Path("misspelt.yaml").write_text("schemes: [none]\nheldout_text: 5\n")
     Path("scheme.yaml").write_text("schemes: [greenlist]\n")
+    Path("two.yaml").write_text("backbones: [tiny, tiny-block]\n")
     Path("bad.yaml").write_text("schemes: [none")
     Path("damaged").mkdir()
     Path("damaged", "metrics.json").write_text("{")
@@ -50,6 +51,14 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (f"run --scheme none {TINY} --nulls texts:nowhere.jsonl", 2, ["where: nowhere.jsonl", "check the path"]),
         (f"run --scheme none {TINY} --judge hf:./nowhere", 2, ["no judge 'hf:./nowhere'", "check the path"]),
         ("calibrate --scheme none --backbone tiny --out c.npz", 2, ["no hook score", "next step"]),
+        (
+            "calibrate --scheme all --backbone tiny --out c.npz",
+            2,
+            ["one scheme on one", "umr on tiny", "name one"],
+        ),
+        ("calibrate --scheme umr --config two.yaml --out c.npz", 2, ["umr on tiny, umr on tiny-block"]),
+        ("detect file --scheme all --backbone tiny", 2, ["one scheme on one backbone"]),
+        ("models check tiny --scheme all", 2, ["one scheme on one backbone"]),
         ("calibrate --scheme none --backbone tiny --out file", 2, ["no calibration", "where: file", "another file"]),
         ("calibrate --scheme none --backbone tiny --out folder", 2, ["--out is a folder", "calibration.npz"]),
         ("calibrate --scheme patternmark --backbone tiny --out file/c.npz", 4, ["File exists", "a file stands where"]),

@@ -90,13 +90,13 @@ def _plan(
 ) -> RunPlan:
     """What the calibration was made with, below what the user says; differences are refused later, by name."""
     from wmbench.bench.calibrating import recorded_settings
-    from wmbench.bench.plan import resolve_runs
+    from wmbench.bench.plan import resolve_one
 
     recorded = recorded_settings(calibration, scheme)
     if "schemes" not in recorded:
         raise click.UsageError("Give --scheme, or a --calibration that names one.")
     given = {name: value for name, value in options.items() if value is not None}
-    return resolve_runs(config_from_options(no_attacks=True, **{**recorded, **given}), invocation.host)[0]
+    return resolve_one(config_from_options(no_attacks=True, **{**recorded, **given}), invocation.host)
 
 
 def _warnings(text: str, tokens: int, calibration: Calibration | None) -> Iterator[str]:
