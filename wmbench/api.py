@@ -55,7 +55,7 @@ def generate(
     from wmbench.bench.stages.decode import answered
     from wmbench.types import Sample
 
-    texts = [prompts] if isinstance(prompts, str) else list(prompts)
+    texts = _strings(prompts, "prompt")
     plan, builder = _one({"schemes": [scheme], **settings}, plugins)
     builder.require_usable_key(plan)
     samples = [Sample(f"prompt-{i:04d}", text, "", i) for i, text in enumerate(texts)]
@@ -74,10 +74,12 @@ def detect(
     **settings: Any,
 ) -> list[Verdict]:
     """Look for a watermark: one verdict per text. Scheme, settings and backbone are those of the calibration unless
-    they are given; a scheme with an exact law needs no calibration. Settings: backbone, key, alpha."""
+    they are given; a scheme with an exact law needs no calibration. Settings: backbone, key, alpha. Nothing warns of a
+    text that is shorter or longer than the calibration's null texts, as the command does."""
     from wmbench.bench.calibrating import load_calibration, recorded_settings, require_fitting
     from wmbench.bench.detector import Detector
 
+    given = _strings(texts, "text")
     where = str(calibration) if isinstance(calibration, str | Path) else "the given calibration"
     judged_by = load_calibration(calibration) if isinstance(calibration, str | Path) else calibration
     recorded = recorded_settings(judged_by, scheme)
@@ -90,7 +92,7 @@ def detect(
     if judged_by is not None:
         require_fitting(judged_by, detector, key.id if key else None, where)
     verdicts: list[Verdict] = []
-    for features in detector.features([texts] if isinstance(texts, str) else list(texts)):
+    for features in detector.features(given):
         views = detector.score(features, key, evidence=evidence)
         verdicts += detector.detect(views, judged_by, plan.config.alpha)
     return verdicts
@@ -156,6 +158,15 @@ def _kept_builder(plugins: tuple[str, ...]) -> Builder:
     from wmbench.host import Host
 
     return Builder(Host.discover(plugins))
+
+
+def _strings(given: str | Sequence[str], what: str) -> list[str]:
+    """One or several; anything else would be taken for a plugin's mistake."""
+    found = [given] if isinstance(given, str) else list(given)
+    for number, one in enumerate(found):
+        if not isinstance(one, str):
+            raise ConfigError(f"{what} {number} is not a string", why=f"it is of type {type(one).__name__}")
+    return found
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
