@@ -25,7 +25,6 @@ from wmbench.errors import ConfigError, WmbenchError
 if TYPE_CHECKING:
     from wmbench.bench.build import Builder
     from wmbench.bench.plan import RunPlan
-    from wmbench.config import RunConfig
     from wmbench.detection import Calibration
     from wmbench.types import Generation, Verdict
 
@@ -56,7 +55,7 @@ def generate(
     from wmbench.bench.stages.decode import answered
     from wmbench.types import Sample
 
-    texts = [prompts] if isinstance(prompts, str) else list(prompts)
+    texts = _strings(prompts, "prompt")
     plan, builder = _one({"schemes": [scheme], **settings}, plugins)
     builder.require_usable_key(plan)
     samples = [Sample(f"prompt-{i:04d}", text, "", i) for i, text in enumerate(texts)]
@@ -75,10 +74,12 @@ def detect(
     **settings: Any,
 ) -> list[Verdict]:
     """Look for a watermark: one verdict per text. Scheme, settings and backbone are those of the calibration unless
-    they are given; a scheme with an exact law needs no calibration. Settings: backbone, key, alpha."""
+    they are given; a scheme with an exact law needs no calibration. Settings: backbone, key, alpha. Nothing warns of a
+    text that is shorter or longer than the calibration's null texts, as the command does."""
     from wmbench.bench.calibrating import load_calibration, recorded_settings, require_fitting
     from wmbench.bench.detector import Detector
 
+    given = _strings(texts, "text")
     where = str(calibration) if isinstance(calibration, str | Path) else "the given calibration"
     judged_by = load_calibration(calibration) if isinstance(calibration, str | Path) else calibration
     recorded = recorded_settings(judged_by, scheme)
@@ -91,7 +92,7 @@ def detect(
     if judged_by is not None:
         require_fitting(judged_by, detector, key.id if key else None, where)
     verdicts: list[Verdict] = []
-    for features in detector.features([texts] if isinstance(texts, str) else list(texts)):
+    for features in detector.features(given):
         views = detector.score(features, key, evidence=evidence)
         verdicts += detector.detect(views, judged_by, plan.config.alpha)
     return verdicts
@@ -109,12 +110,14 @@ def run(
     """Generate, attack, calibrate, detect and measure; resumes what is missing. One result per backbone, scheme and
     dataset. A run that fails has its error in the result; when it is the only one, the error is raised."""
     from wmbench.bench.pipeline import execute_all, prepare_all
+    from wmbench.bench.plan import resolve_runs
     from wmbench.bench.workers import worker_pool
     from wmbench.config import load_config
 
     chosen = [schemes] if isinstance(schemes, str | Mapping) else list(schemes)
     config = load_config(preset, file, {"schemes": chosen, **_plain(settings)})
-    plans, builder = _resolved(config, plugins, note)
+    builder = _builder(plugins, note)
+    plans = resolve_runs(config, builder.host)
     with worker_pool(config.workers, [str(path) for path in plugins]) as pool:
         runs = prepare_all(plans, builder, note=note, executor=pool)
         ends = dict(execute_all(runs))
@@ -135,32 +138,35 @@ def run(
 
 def _one(settings: Mapping[str, Any], plugins: Sequence[str | Path]) -> tuple[RunPlan, Builder]:
     """The plan of a single scheme, without attacks."""
+    from wmbench.bench.plan import resolve_one
     from wmbench.config import load_config
 
-    config = load_config(options={"attacks": [], **_plain(settings)})
-    plans, builder = _resolved(config, plugins)
-    if len(plans) != 1:
-        raise ConfigError("one scheme is needed here", why=f"chosen: {', '.join(plan.title for plan in plans)}")
-    return plans[0], builder
+    builder = _builder(plugins)
+    return resolve_one(load_config(options={"attacks": [], **_plain(settings)}), builder.host), builder
 
 
-def _resolved(
-    config: RunConfig, plugins: Sequence[str | Path], note: Callable[[str], None] = lambda _: None
-) -> tuple[list[RunPlan], Builder]:
-    from wmbench.bench.plan import resolve_runs
-
-    builder = _builder(tuple(str(path) for path in plugins))
+def _builder(plugins: Sequence[str | Path], note: Callable[[str], None] = lambda _: None) -> Builder:
+    builder = _kept_builder(tuple(str(path) for path in plugins))
     builder.note = note
-    return resolve_runs(config, builder.host), builder
+    return builder
 
 
 @lru_cache(maxsize=4)
-def _builder(plugins: tuple[str, ...]) -> Builder:
+def _kept_builder(plugins: tuple[str, ...]) -> Builder:
     """Models stay loaded between calls."""
     from wmbench.bench.build import Builder
     from wmbench.host import Host
 
     return Builder(Host.discover(plugins))
+
+
+def _strings(given: str | Sequence[str], what: str) -> list[str]:
+    """One or several; anything else would be taken for a plugin's mistake."""
+    found = [given] if isinstance(given, str) else list(given)
+    for number, one in enumerate(found):
+        if not isinstance(one, str):
+            raise ConfigError(f"{what} {number} is not a string", why=f"it is of type {type(one).__name__}")
+    return found
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:

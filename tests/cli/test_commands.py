@@ -143,7 +143,7 @@ def test_generate_takes_the_scheme_of_its_file(
     assert call(capsys, "generate", "red fox", *tiny, "--config", "c.yaml", "--scheme", "none")[1] == unmarked
     for several in (["--config", "two.yaml"], ["--scheme", "all"]):
         code, _, err = call(capsys, "generate", "red fox", *tiny, *several)
-        assert (code, "under one scheme" in err) == (2, True)
+        assert (code, "one scheme on one backbone" in err) == (2, True)
 
 
 @pytest.mark.parametrize(

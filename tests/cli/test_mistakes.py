@@ -22,6 +22,7 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WMBENCH_KEY", "5a" * 32)
     Path("folder").mkdir()
     Path("file").write_text("plain\n")
+    Path("empty.jsonl").write_text('{"text": null}\n')
     Path("latin.txt").write_bytes(b"caf\xe9")
     Path("syntax.py").write_text("x = 1\ndef (\n")
     Path("raises.py").write_text("x = 1\n\nx.nothing\n")
@@ -29,6 +30,7 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("file").chmod(0o644)
     Path("misspelt.yaml").write_text("schemes: [none]\nheldout_text: 5\n")
     Path("scheme.yaml").write_text("schemes: [greenlist]\n")
+    Path("two.yaml").write_text("backbones: [tiny, tiny-block]\n")
     Path("bad.yaml").write_text("schemes: [none")
     Path("damaged").mkdir()
     Path("damaged", "metrics.json").write_text("{")
@@ -50,6 +52,18 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (f"run --scheme none {TINY} --nulls texts:nowhere.jsonl", 2, ["where: nowhere.jsonl", "check the path"]),
         (f"run --scheme none {TINY} --judge hf:./nowhere", 2, ["no judge 'hf:./nowhere'", "check the path"]),
         ("calibrate --scheme none --backbone tiny --out c.npz", 2, ["no hook score", "next step"]),
+        (
+            "calibrate --scheme all --backbone tiny --out c.npz",
+            2,
+            ["one scheme on one", "umr on tiny", "name one"],
+        ),
+        ("calibrate --scheme umr --config two.yaml --out c.npz", 2, ["umr on tiny, umr on tiny-block"]),
+        ("detect file --scheme all --backbone tiny", 2, ["one scheme on one backbone"]),
+        ("detect file --calibration folder", 2, ["this is a folder", "where: folder\n", "calibration.npz"]),
+        ("detect empty.jsonl --scheme umr --backbone tiny -S p_value=normal", 2, ["no text to judge", "empty.jsonl"]),
+        ("detect file --scheme umr --backbone tiny --html folder", 2, ["--html is a folder", "evidence.html"]),
+        ("detect file --scheme umr --backbone tiny --html file/x.html", 4, ["Not a directory", "where: file"]),
+        ("models check tiny --scheme all", 2, ["one scheme on one backbone"]),
         ("calibrate --scheme none --backbone tiny --out file", 2, ["no calibration", "where: file", "another file"]),
         ("calibrate --scheme none --backbone tiny --out folder", 2, ["--out is a folder", "calibration.npz"]),
         ("calibrate --scheme patternmark --backbone tiny --out file/c.npz", 4, ["File exists", "a file stands where"]),
@@ -59,7 +73,7 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("detect folder --scheme patternmark --backbone tiny", 2, ["holds no text", "next step: name the file itself"]),
         ("key id file", 2, ["no usable key", "where: file", "64 or more hexadecimal digits"]),
         ("compare nowhere folder", 2, ["there is no such run folder", "where: nowhere"]),
-        ("compare folder folder", 2, ["this folder has no results", "where: folder\n", "next step"]),
+        ("compare folder folder", 2, ["this folder has no results", "where: folder\n", "scheme `none`"]),
         ("compare folder damaged file", 2, ["Two runs are compared, but 3 were given"]),
         ("compare folder", 2, ["Two runs are compared, but 1 were given"]),
         ("compare damaged damaged", 4, ["cannot be read", "where: damaged/metrics.json", "next step"]),

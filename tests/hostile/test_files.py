@@ -118,7 +118,7 @@ def test_a_calibration_of_another_scheme_key_or_none(
 ) -> None:
     assert "another detector" in refused(text, calibrations["umr"], "--scheme", "dlm_kgw")
     assert "does not exist" in refused(text, tmp_path / "none.npz")
-    assert "cannot be read" in refused(text, tmp_path, code=4)
+    assert "this is a folder" in refused(text, tmp_path)
     monkeypatch.setenv("WMBENCH_KEY", "5b" * 32)
     assert "key id" in refused(text, calibrations["dlm_kgw"])
 

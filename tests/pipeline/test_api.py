@@ -65,6 +65,10 @@ def test_generate_keeps_the_order_and_depends_on_seed_and_scheme() -> None:
 def test_mistakes_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="which scheme"):
         wmbench.detect("w3")
+    with pytest.raises(ConfigError, match="text 0 is not a string"):
+        wmbench.detect(b"w3", scheme="green", plugins=[PLUGIN])  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="prompt 1 is not a string"):
+        wmbench.generate(["w3", None], **MODEL)  # type: ignore[list-item]
     with pytest.raises(ConfigError, match="sampels"):
         wmbench.run("none", sampels=3)
     with pytest.raises(ConfigError, match="one scheme"):

@@ -192,6 +192,7 @@ def test_files_folders_and_standard_input(
     found = detected_json(capsys, finished, str(tmp_path))
     names = [v["name"].removeprefix(str(tmp_path)) for v in found]
     assert names == ["/b.jsonl:x", "/b.jsonl:3", "/deep/a.txt"]
+    assert "has 1 token," in found[0]["warnings"][0]
     assert "3 tokens" in found[2]["warnings"][0]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"w3 w4 \xff\x00")))
     assert detected_json(capsys, finished, "-")[0]["name"] == "standard input"

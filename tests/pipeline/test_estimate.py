@@ -103,6 +103,17 @@ def test_too_many_samples_are_refused_and_repeated_prompts_are_named(tmp_path: P
     assert said == ["finance has 120 different prompts: 125 samples repeat them, each time with other randomness"]
 
 
+def test_a_data_set_of_fewer_prompts_than_were_asked_for_says_so(tmp_path: Path) -> None:
+    two = tmp_path / "two.jsonl"
+    two.write_text('{"prompt": "w5 w6"}\n{"prompt": "w7"}\n')
+    said: list[str] = []
+    for samples, messages in ((None, []), (2, []), (30, ["jsonl-two has 2 prompts, 30 were asked for"])):
+        options = {"schemes": ["none"], "backbone": "tiny", "datasets": [f"jsonl:{two}"], "samples": samples}
+        config = load_config(options={name: value for name, value in options.items() if value is not None})
+        assert len(Builder(host(), said.append).prompts(resolve_runs(config, host())[0])) == 2
+        assert said == messages
+
+
 def test_attacks_are_tried_counted_as_free_or_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     attacks = ["identity", "remask", "nonuniform-halves", "llm-rewrite"]

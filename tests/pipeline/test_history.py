@@ -25,6 +25,17 @@ def test_a_setting_that_decides_verdicts_but_no_score_takes_effect(tmp_path: Pat
     assert Calibration.load(Path(folder, "calibration.npz")).metadata["scheme"]["settings"]["law"] is True
 
 
+def test_another_calibration_under_a_law_takes_effect(tmp_path: Path) -> None:
+    """The verdicts of a law stay as they are; what they stand beside does not."""
+
+    def measured(output: Path, texts: int) -> dict[str, Any]:
+        schemes = [{"name": "tuned", "params": {"law": True}}]
+        return metrics(run(output, schemes=schemes, calibration_texts=texts))
+
+    measured(tmp_path / "old", 100)
+    assert measured(tmp_path / "old", 120) == measured(tmp_path / "new", 120)
+
+
 def test_looser_filters_count_one_answer_of_a_prompt(tmp_path: Path) -> None:
     def verdicts(output: Path, fewest: int) -> dict[str, dict[str, Any]]:
         options: dict[str, Any] = {"schemes": [UNMARKED], "decoding": RAGGED, "samples": 12, "attacks": []}

@@ -15,6 +15,7 @@ from wmbench.bench.jsonl import JsonlFile, Record
 from wmbench.bench.null_files import file_nulls
 from wmbench.bench.nulls import NullLibrary, NullSpec
 from wmbench.bench.packed import kept_packed, packed_files, read_packed, write_packed
+from wmbench.bench.pipeline import execute_all
 from wmbench.bench.published import c4_nulls
 from wmbench.bench.split import CALIBRATION_SHARE, side_of
 from wmbench.errors import ConfigError
@@ -64,6 +65,13 @@ def test_too_few_texts_say_what_is_missing(tmp_path: Path) -> None:
         drawn(tmp_path, "salad:60")
     assert "of 60 texts" in str(caught.value)
     assert "12-14 tokens for calibration" in str(caught.value)
+
+
+def test_too_few_texts_show_before_anything_is_decoded(tmp_path: Path) -> None:
+    runs = prepared(tmp_path, schemes=["none", "green"], nulls=["salad:60"])
+    with pytest.raises(ConfigError, match="too few texts"):
+        list(execute_all(runs))
+    assert not any(run.store.folder.exists() for run in runs)
 
 
 def test_the_cache_is_keyed_by_what_determines_the_texts(tmp_path: Path) -> None:

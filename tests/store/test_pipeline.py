@@ -89,6 +89,15 @@ def test_interrupted_at_every_few_steps_and_resumed(tmp_path: Path) -> None:
     assert len(finished) == len(set(finished)) == 6
 
 
+def test_what_a_kill_left_half_written_is_removed(tmp_path: Path) -> None:
+    folder = Path(run(tmp_path).folder)
+    expected = final_files(folder)
+    for name in (".run.json.0123abcd.tmp", "attacked/.identity.jsonl.0123abcd.tmp"):
+        (folder / name).write_bytes(b"{")
+    assert run(tmp_path).already_complete
+    assert final_files(folder) == expected
+
+
 def test_a_torn_sample_is_made_again(tmp_path: Path) -> None:
     folder = Path(run(tmp_path).folder)
     expected = final_files(folder)

@@ -89,6 +89,9 @@ class Builder:
                 why="arrays of strings, which keep the ids of scores, drop it",
                 hint="let no id end in it",
             )
+        wanted = plan.config.passed.get("samples")  # what a preset says is no promise
+        if wanted is not None and len(samples) < wanted:
+            self._say_once(f"{plan.dataset.label} has {len(samples):,} prompts, {wanted:,} were asked for")
         asked = samples[: plan.config.samples]
         if len(distinct := {sample.prompt for sample in asked}) < len(asked):
             self._say_once(

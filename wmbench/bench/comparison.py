@@ -55,7 +55,7 @@ class MeasuredRun:
         try:
             metrics = json.loads(file.read_bytes())
         except FileNotFoundError:
-            hint = "finish the run, or name the folder of another one"
+            hint = "finish the run, or name another one; what has no detector, such as scheme `none`, has no results"
             raise ConfigError("this folder has no results", where=str(folder), hint=hint) from None
         except (OSError, ValueError) as error:
             hint = "delete the file and run the same `wmbench run` command again"

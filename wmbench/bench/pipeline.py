@@ -22,6 +22,7 @@ from wmbench.bench.provenance import machine, versions
 from wmbench.bench.resolved import spec_hash
 from wmbench.bench.stages.attack import AttackStage
 from wmbench.bench.stages.base import Run, Stage, Tally
+from wmbench.bench.stages.calibrate import FILE as CALIBRATION
 from wmbench.bench.stages.calibrate import CalibrateStage
 from wmbench.bench.stages.controls import ControlsStage
 from wmbench.bench.stages.decode import DecodeStage
@@ -144,6 +145,7 @@ def execution_order(runs: Sequence[Run]) -> list[Run]:
 
 def execute_all(runs: Sequence[Run]) -> Iterator[tuple[Run, Outcome | WmbenchError]]:
     """Every run with its end, controls first. One that fails leaves the others alone; the only one raises."""
+    _draw_nulls(runs)
     for run in execution_order(runs):
         try:
             yield run, execute(run)
@@ -151,6 +153,25 @@ def execute_all(runs: Sequence[Run]) -> Iterator[tuple[Run, Outcome | WmbenchErr
             if len(runs) == 1:
                 raise
             yield run, error
+
+
+def _draw_nulls(runs: Sequence[Run]) -> None:
+    """Of runs that will need them, before any is decoded: that there are too few must not show after an hour."""
+    drawn: set[str] = set()
+    for run in runs:
+        if run.store.derived.path(CALIBRATION).exists() or not _can_score(run):
+            continue
+        for nulls in run.nulls:
+            if nulls.digest not in drawn:
+                drawn.add(nulls.digest)
+                run.library.texts(nulls)
+
+
+def _can_score(run: Run) -> bool:
+    try:
+        return run.detector is not None
+    except PluginError:  # its run fails by itself, without the others
+        return False
 
 
 def execute(run: Run, stages: Sequence[Stage] = STAGES) -> Outcome:

@@ -161,6 +161,19 @@ def resolve_runs(config: RunConfig, host: Host) -> list[RunPlan]:
     return runs
 
 
+def resolve_one(config: RunConfig, host: Host) -> RunPlan:
+    """The plan of a command that works with one scheme on one backbone; of several data sets the first."""
+    plans = resolve_runs(config, host)
+    if len(plans) > len({plan.dataset.label for plan in plans}):
+        chosen = dict.fromkeys(f"{plan.scheme.label} on {plan.backbone.label}" for plan in plans)
+        raise ConfigError(
+            "one scheme on one backbone is needed here",
+            why=f"chosen: {', '.join(chosen)}",
+            hint="name one of each, as in --scheme denmark --backbone mini",
+        )
+    return plans[0]
+
+
 def _run(
     config: RunConfig,
     choice: Choice,

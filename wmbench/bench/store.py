@@ -114,12 +114,19 @@ class RunStore:
                 raise self._taken() from None
         owner_file = self.folder / "owner.json"
         try:
+            self._sweep()
             write_atomic(owner_file, pretty_json(asdict(Owner.this_process())))
             yield self
         finally:
             with suppress(OSError):
                 owner_file.unlink(missing_ok=True)
             lock.release()
+
+    def _sweep(self) -> None:
+        """Remove what killed processes have left half written aside. Nobody else writes here now."""
+        for aside in self.folder.rglob(".*.tmp"):
+            with suppress(OSError):
+                aside.unlink()
 
     def _taken(self) -> IntegrityError:
         owner = self.read_owner()

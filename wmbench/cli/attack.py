@@ -48,7 +48,7 @@ def attack(
     its file where it has no other: a run's samples come out as in the run. A text that an attack failed on has no
     result but the reason, on standard error or as `error`.
     """
-    from wmbench.bench.plan import resolve_runs
+    from wmbench.bench.plan import resolve_one
 
     if not options["attacks"]:
         raise click.UsageError("Give at least one --attack; `wmbench ls attacks` lists them.")
@@ -56,7 +56,7 @@ def attack(
         raise click.UsageError("Give a file, a folder, or - for standard input.")
     config = config_from_options(schemes=["none"], **options)  # the scheme plays no part here
     invocation.warn_about_broken_plugins()
-    plan = resolve_runs(config, invocation.host)[0]
+    plan = resolve_one(config, invocation.host)
     items = _items(sources, lines_on_stdin)
     with _results(out, as_json, is_single=len(items) * len(plan.attacks) == 1) as keep:
         counts = _attack_all(invocation, plan, items, keep, is_quiet=out is None)

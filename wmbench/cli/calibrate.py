@@ -29,7 +29,7 @@ def calibrate(invocation: Invocation, /, scheme: str, out: str, as_json: bool, *
     from wmbench.bench.calibrating import make_calibration
     from wmbench.bench.detector import Detector
     from wmbench.bench.nulls import NullLibrary, NullSpec
-    from wmbench.bench.plan import resolve_runs
+    from wmbench.bench.plan import resolve_one
     from wmbench.detection import is_calibration
     from wmbench.disk import make_folder, require_writable
 
@@ -45,7 +45,7 @@ def calibrate(invocation: Invocation, /, scheme: str, out: str, as_json: bool, *
         )
     config = config_from_options(schemes=[scheme], no_attacks=True, **options)
     invocation.warn_about_broken_plugins()
-    plan = resolve_runs(config, invocation.host)[0]
+    plan = resolve_one(config, invocation.host)
     builder = Builder(invocation.host, note)
     builder.require_usable_key(plan)
     require_writable(config.output)

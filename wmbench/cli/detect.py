@@ -12,6 +12,7 @@ import click
 
 from wmbench.cli.invocation import Invocation, global_options, note, nothing_piped
 from wmbench.cli.options import config_from_options, normalise_option, scheme_options
+from wmbench.errors import ConfigError
 
 if TYPE_CHECKING:
     from wmbench.bench.detector import Detector
@@ -60,6 +61,8 @@ def detect(
 
     if not sources and nothing_piped():
         raise click.UsageError("Give a file, a folder, or - for standard input.")
+    if html_file is not None:
+        _require_page(Path(html_file))
     calibration = load_calibration(calibration_file) if calibration_file else None
     invocation.warn_about_broken_plugins()
     plan = _plan(invocation, scheme, calibration, options)
@@ -72,7 +75,9 @@ def detect(
     show = _print_json if as_json else _Screen().show
     texts = read_inputs(sources or [STANDARD_INPUT])
     judged: list[JudgedText] = []
+    count = 0
     while batch := list(islice(texts, _TEXTS_PER_CALL)):
+        count += len(batch)
         features = next(detector.features([item.text for item in batch]))
         views = detector.score(features, key, evidence=evidence)
         verdicts = detector.detect(views, calibration, plan.config.alpha)
@@ -81,6 +86,8 @@ def detect(
             show(batch[i], verdict, detector, warnings)
             if html_file is not None:
                 judged.append(_judged(batch[i], verdict, detector, warnings))
+    if not count:
+        raise ConfigError("there is no text to judge", where=", ".join(sources) or "standard input")
     if html_file is not None:
         _write_page(Path(html_file), judged, plan.scheme.label, key.id if key else None)
 
@@ -90,13 +97,13 @@ def _plan(
 ) -> RunPlan:
     """What the calibration was made with, below what the user says; differences are refused later, by name."""
     from wmbench.bench.calibrating import recorded_settings
-    from wmbench.bench.plan import resolve_runs
+    from wmbench.bench.plan import resolve_one
 
     recorded = recorded_settings(calibration, scheme)
     if "schemes" not in recorded:
         raise click.UsageError("Give --scheme, or a --calibration that names one.")
     given = {name: value for name, value in options.items() if value is not None}
-    return resolve_runs(config_from_options(no_attacks=True, **{**recorded, **given}), invocation.host)[0]
+    return resolve_one(config_from_options(no_attacks=True, **{**recorded, **given}), invocation.host)
 
 
 def _warnings(text: str, tokens: int, calibration: Calibration | None) -> Iterator[str]:
@@ -109,7 +116,8 @@ def _warnings(text: str, tokens: int, calibration: Calibration | None) -> Iterat
         yield "it does not look like text: give the words of a document, not the bytes of its file"
     fewest, most = null_tokens(calibration) or (0, tokens)
     if not fewest <= tokens <= most:
-        yield f"it has {tokens} tokens, the calibration stands for {fewest}-{most}: p may be off"
+        counted = f"{tokens} token{'s' if tokens != 1 else ''}"
+        yield f"it has {counted}, the calibration stands for {fewest}-{most}: p may be off"
 
 
 def _print_json(item: InputText, verdict: Verdict, detector: Detector, warnings: list[str]) -> None:
@@ -179,6 +187,15 @@ def _judged(item: InputText, verdict: Verdict, detector: Detector, warnings: lis
         passage=Passage(kind="text", pieces=pieces),
         is_cut=len(ids) > SHOWN_TOKENS,
     )
+
+
+def _require_page(path: Path) -> None:
+    """That it cannot be written must not show after the work."""
+    from wmbench.disk import require_writable
+
+    if path.is_dir():
+        raise ConfigError("--html is a folder", where=str(path), hint="name a file, for instance evidence.html")
+    require_writable(path.parent)
 
 
 def _write_page(path: Path, judged: list[JudgedText], scheme: str, key_id: str | None) -> None:

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -14,9 +14,6 @@ from wmbench.cli.invocation import Invocation, global_options, note, nothing_pip
 from wmbench.cli.options import config_from_options, model_options
 from wmbench.errors import ConfigError
 from wmbench.types import Generation, Sample
-
-if TYPE_CHECKING:
-    from wmbench.config import RunConfig
 
 
 @click.command()
@@ -42,12 +39,15 @@ def generate(
 
     Prompts are arguments, lines of a file, or lines of standard input.
     """
-    from wmbench.bench.plan import resolve_runs
+    from wmbench.bench.plan import resolve_one
+    from wmbench.config import Choice
 
-    config = _for_one_scheme(config_from_options(schemes=[scheme] if scheme else [], no_attacks=True, **options))
+    config = config_from_options(schemes=[scheme] if scheme else [], no_attacks=True, **options)
+    # The data sets of a file are meant for `wmbench run`.
+    config = config.model_copy(update={"schemes": config.schemes or [Choice(name="none")], "datasets": []})
     samples = [Sample(f"prompt-{i:04d}", text, "", i) for i, text in enumerate(_read_prompts(prompts, prompt_file))]
     invocation.warn_about_broken_plugins()
-    plan = resolve_runs(config, invocation.host)[0]
+    plan = resolve_one(config, invocation.host)
 
     from wmbench.bench.build import Builder
     from wmbench.bench.prompts import require_room
@@ -60,17 +60,6 @@ def generate(
     for generation in _in_order(generations, samples):
         click.echo(json.dumps(sample_record(generation)) if as_json else generation.text)
     return 0
-
-
-def _for_one_scheme(config: RunConfig) -> RunConfig:
-    """A text carries one mark. The datasets of a file are meant for `wmbench run`."""
-    from wmbench.config import ALL, Choice
-
-    names = [scheme.name for scheme in config.schemes]
-    if len(names) > 1 or ALL in names:
-        why, hint = f"chosen: {', '.join(names)}", "name one with --scheme"
-        raise ConfigError("a text is generated under one scheme", why=why, hint=hint)
-    return config.model_copy(update={"schemes": config.schemes or [Choice(name="none")], "datasets": []})
 
 
 def _read_prompts(arguments: Sequence[str], file: str | None) -> list[str]:

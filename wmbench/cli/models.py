@@ -44,11 +44,11 @@ def check(invocation: Invocation, /, model: str, scheme: str, as_json: bool, **o
     Strict loading, special ids, rotary frequencies, padded batches and the prefix cache; then its sizes, and what a
     token costs under a scheme.
     """
-    from wmbench.bench.plan import resolve_runs
+    from wmbench.bench.plan import resolve_one
     from wmbench.cli.options import config_from_options
 
     config = config_from_options(backbone=model, schemes=[scheme], no_attacks=True, **options)
-    plan = resolve_runs(config, invocation.host)[0]
+    plan = resolve_one(config, invocation.host)
 
     from wmbench.bench.build import Builder
 

@@ -47,6 +47,8 @@ def read_archive(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, Any]]:
         arrays = {name.removesuffix(".npy"): _array(data) for name, data in members.items()}
     except FileNotFoundError as error:
         raise ConfigError("the file does not exist", where=where, hint="check its name, or make it first") from error
+    except IsADirectoryError as error:
+        raise ConfigError("this is a folder", where=where, hint="name a file in it, such as calibration.npz") from error
     except OSError as error:
         raise IntegrityError("the file cannot be read", where=where, why=error.strerror, hint=hint) from error
     except Exception as error:  # a damaged zip, JSON or npy can raise almost anything

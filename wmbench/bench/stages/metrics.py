@@ -28,6 +28,7 @@ from wmbench.bench.measure import (
     tokens_to_detect,
 )
 from wmbench.bench.stages.base import Run, Tally
+from wmbench.bench.stages.calibrate import FILE as CALIBRATION
 from wmbench.bench.stages.calibrate import read_calibration
 from wmbench.bench.stages.controls import FILE as CONTROLS
 from wmbench.bench.stages.controls import read_controls, wrong_keys
@@ -69,7 +70,8 @@ class MetricsStage:
 
     def _inputs(self, run: Run) -> str:
         derived, config = run.store.derived, run.plan.config
-        names = ["filter.jsonl", *(verdict_file(scored.name) for scored in judged_sets(run))]
+        # The calibration, too: where p-values follow a law, another one changes no verdict.
+        names = ["filter.jsonl", CALIBRATION, *(verdict_file(scored.name) for scored in judged_sets(run))]
         names += [CONTROLS] if wrong_keys(run) else []
         names += [LENGTHS] if lengths_of(run) else []
         judge = judge_of(run)
