@@ -227,7 +227,7 @@ def test_the_prompt_may_contain_the_mask_token() -> None:
 
 
 @pytest.mark.parametrize("positions", ["random", "low_confidence", "left_to_right"])
-@pytest.mark.parametrize("schedule", ["block", "origin"])
+@pytest.mark.parametrize("schedule", ["block", "origin", "threshold"])
 def test_extra_cells_come_on_top_of_the_native_ones(backbone: TinyBackbone, positions: str, schedule: str) -> None:
     def one_more(step: Step) -> Commit:
         native = step.propose()
@@ -240,8 +240,14 @@ def test_extra_cells_come_on_top_of_the_native_ones(backbone: TinyBackbone, posi
             assert int((wider.rows == r).sum()) == int((native.rows == r).sum()) + min(1, free)
         return wider
 
-    decoding = Decoding(max_new_tokens=12, schedule=schedule, positions=positions)  # type: ignore[arg-type]
+    decoding = Decoding(max_new_tokens=12, schedule=schedule, positions=positions, threshold=0.02)  # type: ignore[arg-type]
     assert all(len(g.token_ids) == 12 for g in generate(backbone, one_more, decoding))
+
+
+@pytest.mark.parametrize("extra", [[1], [-1, 0], [0, 0, 0]])
+def test_impossible_numbers_of_extra_cells_are_refused(backbone: TinyBackbone, extra: list[int]) -> None:
+    with pytest.raises(PluginError, match="impossible number of extra cells"):
+        generate(backbone, lambda step: step.propose(extra), Decoding(schedule="origin"), n=2)
 
 
 def test_forks_may_have_a_schedule_of_their_own(backbone: TinyBackbone) -> None:

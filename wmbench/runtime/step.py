@@ -159,9 +159,12 @@ class Step:
     def propose(self, extra: Sequence[int] | None = None) -> Commit:
         """The native positions and tokens of this step, for schemes that replace tokens or take over positions.
 
-        `extra` says, row by row, how many cells of the scope are filled beyond the budget, by the same policy; the
+        `extra` says, row by row, how many cells of the scope are filled beyond the native ones, by the same policy; the
         cells that were native without it stay so. They are part of `step.open` from then on.
         """
+        if extra is not None and (len(extra) != len(self.rows) or min(extra) < 0):
+            why = f"{list(extra)} for {len(self.rows)} rows; a number for every row, 0 or more"
+            raise refuse(self.author, "proposed an impossible number of extra cells", why)
         if extra is not None and any(extra):
             self.plans = [widened(row, plan, n) for row, plan, n in zip(self.rows, self.plans, extra, strict=True)]
             self.open = self._open_cells()
