@@ -269,6 +269,25 @@ def test_forks_may_have_a_schedule_of_their_own(backbone: TinyBackbone) -> None:
     assert all(g.cost.forward_rows == 3 * (1 + 2 * 3) for g in done)
 
 
+def test_a_fork_begins_at_the_present_step(backbone: TinyBackbone) -> None:
+    """Unless it is told what to commit there: its clock has not used the step that its row is in."""
+    even = Decoding(max_new_tokens=8, block_length=8, steps=8)
+    budgets: list[int] = []
+
+    def note(step: Step) -> Commit:
+        budgets.append(step.plans[0].budget)
+        return step.commit()
+
+    def fork_once(step: Step) -> Commit:
+        if not budgets:
+            for first in (None, step.commit()):
+                step.fork([0], 1, [step.rows[0].length], first=first, decide=note)
+        return step.commit()
+
+    generate(backbone, fork_once, even, n=1)
+    assert budgets == [1] * 8 + [1] * 7
+
+
 def test_forks_of_what_is_filled_already_fill_nothing(backbone: TinyBackbone) -> None:
     """Whatever their decoding; and no continuations are none of every row."""
     finer = DECODING.model_copy(update={"block_length": 5})
