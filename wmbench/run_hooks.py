@@ -7,7 +7,7 @@ result is checked for its shape before the host relies on it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,6 +60,20 @@ class EmpiricalDetection:
         return empirical_verdicts(views, calibration, context)
 
 
+class CommitCheck:
+    """The innermost wrapper: observers are handed nothing but well-formed commits."""
+
+    def __init__(self, record: PluginRecord) -> None:
+        self._record = record
+
+    @hookimpl(wrapper=True)
+    def decode_step(self) -> Generator[None, Commit, Commit]:
+        commit = yield
+        if why := _malformed(commit):
+            raise _nonsense(self._record, "decode_step", why)
+        return commit
+
+
 class RunHooks:
     """Calls the run hooks of one scheme or attack."""
 
@@ -82,6 +96,7 @@ class RunHooks:
         self.implemented = frozenset(c.name for c in self.manager.get_hookcallers(plugin) or ())
         if not self.implemented:
             raise PluginError(f"plugin {record} implements no run hook", hint=f"known hooks: {', '.join(RUN_HOOKS)}")
+        self.manager.register(CommitCheck(record), "check of commits")
         for index, observer in enumerate(observers):
             self._register(observer, f"observer {index}: {type(observer).__name__}")
             self._require_wrappers(observer)
@@ -122,7 +137,7 @@ class RunHooks:
             ) from error
 
     def _refuse(self, hook: str, why: str) -> PluginError:
-        return PluginError(f"plugin {self.record} returned nonsense from hook {hook}", why=why)
+        return _nonsense(self.record, hook, why)
 
     def require(self, hook: str, purpose: str) -> None:
         if hook not in self.implemented:
@@ -137,15 +152,7 @@ class RunHooks:
 
     def decode_step(self, step: Step) -> Commit:
         step.author = f"plugin {self.record}"
-        commit = self._call("decode_step", step=step)
-        if not isinstance(commit, Commit):
-            raise self._refuse("decode_step", f"expected a Commit, got {type(commit).__name__}")
-        filled, given_back = (commit.rows, commit.columns, commit.tokens), (commit.remask_rows, commit.remask_columns)
-        for arrays in (filled, given_back):
-            if any(not isinstance(a, np.ndarray) or a.ndim != 1 or a.dtype.kind != "i" for a in arrays):
-                raise self._refuse("decode_step", "a Commit holds flat arrays of integers")
-            if len({len(a) for a in arrays}) > 1:
-                raise self._refuse("decode_step", "rows, columns and tokens of a Commit differ in length")
+        commit: Commit = self._call("decode_step", step=step)
         return commit
 
     def features(self, texts: Sequence[str], context: TextContext) -> Features:
@@ -210,6 +217,22 @@ class RunHooks:
             raise self._refuse(hook, f"{what} cannot be written as JSON: {error}") from error
         if not isinstance(details, Mapping):
             raise self._refuse(hook, f"details of {what} are a {type(details).__name__}, expected a dictionary")
+
+
+def _nonsense(record: PluginRecord, hook: str, why: str) -> PluginError:
+    return PluginError(f"plugin {record} returned nonsense from hook {hook}", why=why)
+
+
+def _malformed(commit: object) -> str | None:
+    if not isinstance(commit, Commit):
+        return f"expected a Commit, got {type(commit).__name__}"
+    filled, given_back = (commit.rows, commit.columns, commit.tokens), (commit.remask_rows, commit.remask_columns)
+    for arrays in (filled, given_back):
+        if any(not isinstance(a, np.ndarray) or a.ndim != 1 or a.dtype.kind != "i" for a in arrays):
+            return "a Commit holds flat arrays of integers"
+        if len({len(a) for a in arrays}) > 1:
+            return "rows, columns and tokens of a Commit differ in length"
+    return None
 
 
 def _is_list(value: object, kind: type) -> bool:

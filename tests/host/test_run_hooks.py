@@ -298,6 +298,22 @@ def test_observers_wrap_the_scheme() -> None:
     assert first.seen == second.seen == [("s", "state")]
 
 
+@pytest.mark.parametrize("result", [None, [(0, 1, 2)], replace(Commit.of(), rows=[0])])
+def test_observers_see_no_malformed_commit(result: Any) -> None:
+    """A forgotten `return` is told as such, and not as what an observer makes of it."""
+
+    class Counter:
+        @hookimpl(wrapper=True)
+        def decode_step(self) -> Any:
+            commit = yield
+            assert len(commit.rows) == 0
+            return commit
+
+    hooks = RunHooks(plugin_with(decode_step=lambda: result), RECORD, observers=[Counter()])
+    with pytest.raises(PluginError, match="nonsense from hook decode_step"):
+        CALLS["decode_step"](hooks)
+
+
 def test_observers_may_not_decide() -> None:
     with pytest.raises(PluginError, match="observers may only wrap"):
         RunHooks(plugin_with(begin=lambda: 1), RECORD, observers=[plugin_with(begin=lambda: 2)])
