@@ -94,8 +94,10 @@ class RunHooks:
         self.manager.register(EmpiricalDetection(), "default detection")
         self._register(plugin, record.name)
         self.implemented = frozenset(c.name for c in self.manager.get_hookcallers(plugin) or ())
+        self._unmarked = {name for name in RUN_HOOKS if name not in self.implemented and hasattr(plugin, name)}
         if not self.implemented:
-            raise PluginError(f"plugin {record} implements no run hook", hint=f"known hooks: {', '.join(RUN_HOOKS)}")
+            hint = _mark(self._unmarked) if self._unmarked else f"known hooks: {', '.join(RUN_HOOKS)}"
+            raise PluginError(f"plugin {record} implements no run hook", hint=hint)
         self.manager.register(CommitCheck(record), "check of commits")
         for index, observer in enumerate(observers):
             self._register(observer, f"observer {index}: {type(observer).__name__}")
@@ -141,9 +143,8 @@ class RunHooks:
 
     def require(self, hook: str, purpose: str) -> None:
         if hook not in self.implemented:
-            raise ConfigError(
-                f"{self.record.name} has no hook {hook}, so it cannot {purpose}", hint="choose another scheme"
-            )
+            hint = _mark([hook]) if hook in self._unmarked else "choose another scheme"
+            raise ConfigError(f"{self.record.name} has no hook {hook}, so it cannot {purpose}", hint=hint)
 
     # --- the hooks ---------------------------------------------------------------------------------------------
 
@@ -217,6 +218,10 @@ class RunHooks:
             raise self._refuse(hook, f"{what} cannot be written as JSON: {error}") from error
         if not isinstance(details, Mapping):
             raise self._refuse(hook, f"details of {what} are a {type(details).__name__}, expected a dictionary")
+
+
+def _mark(methods: Iterable[str]) -> str:
+    return f"put @hookimpl above the method {' and '.join(sorted(methods))}: without it wmbench does not see it"
 
 
 def _nonsense(record: PluginRecord, hook: str, why: str) -> PluginError:

@@ -227,6 +227,22 @@ def test_missing_hook_is_an_error(hook: str) -> None:
         CALLS[hook](hooks)
 
 
+def test_a_forgotten_mark_is_guessed() -> None:
+    class Forgetful:
+        def score(self, features: Features) -> Views:
+            return VIEWS
+
+    class Absent(Forgetful):
+        @hookimpl
+        def begin(self, sample: Sample) -> int:
+            return 1
+
+    with pytest.raises(PluginError, match="put @hookimpl above the method score"):
+        RunHooks(Forgetful(), RECORD)
+    with pytest.raises(ConfigError, match="put @hookimpl above the method score"):
+        CALLS["score"](RunHooks(Absent(), RECORD))
+
+
 def test_plugin_without_hooks_is_refused() -> None:
     with pytest.raises(PluginError, match="implements no run hook"):
         RunHooks(object(), RECORD)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -242,6 +243,15 @@ def test_extra_cells_come_on_top_of_the_native_ones(backbone: TinyBackbone, posi
 
     decoding = Decoding(max_new_tokens=12, schedule=schedule, positions=positions, threshold=0.02)  # type: ignore[arg-type]
     assert all(len(g.token_ids) == 12 for g in generate(backbone, one_more, decoding))
+
+
+@pytest.mark.parametrize("change", [lambda x: x.numpy(), lambda x: x.topk(5).indices], ids=["numpy", "ids"])
+def test_only_logits_can_be_committed(backbone: TinyBackbone, change: Callable[[torch.Tensor], Any]) -> None:
+    def decide(step: Step) -> Commit:
+        return step.commit(change(step.logits()), confidence_logits=step.logits())
+
+    with pytest.raises(PluginError, match="expected a torch tensor of floats, got"):
+        generate(backbone, decide, n=1)
 
 
 @pytest.mark.parametrize("extra", [[1], [-1, 0], [0, 0, 0]])
