@@ -7,6 +7,7 @@ result is checked for its shape before the host relies on it.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -132,6 +133,8 @@ class RunHooks:
         except (KeyboardInterrupt, MemoryError):
             raise
         except (Exception, SystemExit) as error:  # sys.exit() in a hook would end the run without a word
+            if hook == "decode_step" and _is_out_of_memory(error):
+                raise  # no fault of the scheme: the loop says what helps
             raise PluginError(
                 f"plugin {self.record} failed in hook {hook}",
                 why=told(error, self._module),
@@ -218,6 +221,12 @@ class RunHooks:
             raise self._refuse(hook, f"{what} cannot be written as JSON: {error}") from error
         if not isinstance(details, Mapping):
             raise self._refuse(hook, f"details of {what} are a {type(details).__name__}, expected a dictionary")
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Of torch, which is not imported for it: whoever raised it has done so."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(error, torch.OutOfMemoryError)
 
 
 def _mark(methods: Iterable[str]) -> str:
