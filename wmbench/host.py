@@ -28,11 +28,11 @@ from wmbench import __version__
 from wmbench.errors import ConfigError, PluginError
 from wmbench.foreign import place_in_file, told
 from wmbench.hookspecs import DISCOVERY_HOOKS, PROJECT, DiscoverySpecs
-from wmbench.registry import INLINE
+from wmbench.registry import INLINE, flaw
 from wmbench.registry import Entry as Entry
 from wmbench.registry import PluginRecord as PluginRecord
 from wmbench.registry import Registry as Registry
-from wmbench.types import AttackInfo, BackboneEntry, DatasetInfo, EncoderInfo, SchemeInfo
+from wmbench.types import AttackInfo, BackboneEntry, DatasetInfo, EncoderInfo, Registered, SchemeInfo
 
 STRICT_VARIABLE = "WMBENCH_STRICT_PLUGINS"
 DISABLE_VARIABLE = "WMBENCH_DISABLE_PLUGINS"
@@ -122,7 +122,8 @@ class Host:
             record = replace(record, hooks=tuple(c.name for c in manager.get_hookcallers(plugin) or ()))
             if not record.hooks:
                 raise PluginError("it registers nothing: a module-level hook such as register_schemes is missing")
-            results = {hook: _ask(manager, hook) for hook in DISCOVERY_HOOKS}
+            module = str(getattr(plugin, "__name__", type(plugin).__module__))
+            results = {hook: _ask(manager, hook, module) for hook in DISCOVERY_HOOKS}
             if silent := [hook for hook in record.hooks if not results[hook]]:  # pluggy drops None
                 raise PluginError(f"hook {silent[0]} returned nothing, expected a list")
             found = {hook: _flatten(hook, results[hook]) for hook in DISCOVERY_HOOKS}
@@ -191,11 +192,11 @@ _EXPECTED: dict[str, type[Any]] = {
 }
 
 
-def _ask(manager: pluggy.PluginManager, hook: str) -> list[Any]:
+def _ask(manager: pluggy.PluginManager, hook: str, module: str) -> list[Any]:
     try:
         answers: list[Any] = getattr(manager.hook, hook)()
     except (Exception, SystemExit) as error:  # registration code is foreign code
-        raise PluginError(f"hook {hook} raised {type(error).__name__}: {error}") from error
+        raise PluginError(f"hook {hook} raised {told(error, module)}") from error
     return answers
 
 
@@ -210,6 +211,8 @@ def _flatten(hook: str, results: Iterable[Any]) -> list[Any]:
         for item in result:
             if not isinstance(item, _EXPECTED[hook]):
                 raise PluginError(f"hook {hook} returned a {type(item).__name__}, expected {_EXPECTED[hook].__name__}")
+            if isinstance(item, Registered) and (wrong := flaw(item)):
+                raise PluginError(wrong)
             items.append(item)
     return items
 

@@ -2,21 +2,48 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar, get_args
 
 from wmbench.errors import ConfigError, PluginError, UnknownNameError
-from wmbench.types import Registered
+from wmbench.types import KeyUse, Registered, SchemeInfo
 
 INLINE = "inline"
 """In place of the version of a plugin that is one file."""
 Info = TypeVar("Info", bound=Registered)
+_NAME: Final = re.compile(r"\w[\w.+-]*:?")
+_SETS_OF_SETTINGS: Final = ("decoding_only", "detection_only", "feature_settings", "approximate")
 
 
 def folded(name: str) -> str:
     """Equal for names that a reader takes for the same."""
     return name.replace("-", "_")
+
+
+def flaw(info: Registered) -> str | None:
+    """What is wrong with a registration. What it names is not loaded, so a wrong path shows later."""
+    if not isinstance(info.name, str) or not _NAME.fullmatch(info.name):
+        return f"{info.name!r} cannot be a name: letters, digits, and . + - _ between them"
+    texts: dict[str, object] = {
+        "summary": info.summary,
+        "factory": info.factory,
+        "config": "" if info.config is None else info.config,
+    }
+    for name, value in texts.items():
+        if not isinstance(value, str):
+            wanted = "one line of text" if name == "summary" else "an import path 'package.module:attribute'"
+            return f"{info.name}: {name} is {value!r}, expected {wanted}"
+    if isinstance(info, SchemeInfo):
+        if info.key_use not in get_args(KeyUse):
+            return f"{info.name}: key_use is {info.key_use!r}, expected one of {', '.join(get_args(KeyUse))}"
+        for name in _SETS_OF_SETTINGS:
+            value = getattr(info, name)
+            if value is not None and not isinstance(value, AbstractSet):  # of a string, every letter would be a name
+                return f"{info.name}: {name} is {value!r}, expected a frozenset of names of settings"
+    return None
 
 
 @dataclass(frozen=True, slots=True)

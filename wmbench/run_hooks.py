@@ -7,7 +7,8 @@ result is checked for its shape before the host relies on it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,6 +61,20 @@ class EmpiricalDetection:
         return empirical_verdicts(views, calibration, context)
 
 
+class CommitCheck:
+    """The innermost wrapper: observers are handed nothing but well-formed commits."""
+
+    def __init__(self, record: PluginRecord) -> None:
+        self._record = record
+
+    @hookimpl(wrapper=True)
+    def decode_step(self) -> Generator[None, Commit, Commit]:
+        commit = yield
+        if why := _malformed(commit):
+            raise _nonsense(self._record, "decode_step", why)
+        return commit
+
+
 class RunHooks:
     """Calls the run hooks of one scheme or attack."""
 
@@ -80,8 +95,11 @@ class RunHooks:
         self.manager.register(EmpiricalDetection(), "default detection")
         self._register(plugin, record.name)
         self.implemented = frozenset(c.name for c in self.manager.get_hookcallers(plugin) or ())
+        self._unmarked = {name for name in RUN_HOOKS if name not in self.implemented and hasattr(plugin, name)}
         if not self.implemented:
-            raise PluginError(f"plugin {record} implements no run hook", hint=f"known hooks: {', '.join(RUN_HOOKS)}")
+            hint = _mark(self._unmarked) if self._unmarked else f"known hooks: {', '.join(RUN_HOOKS)}"
+            raise PluginError(f"plugin {record} implements no run hook", hint=hint)
+        self.manager.register(CommitCheck(record), "check of commits")
         for index, observer in enumerate(observers):
             self._register(observer, f"observer {index}: {type(observer).__name__}")
             self._require_wrappers(observer)
@@ -115,6 +133,8 @@ class RunHooks:
         except (KeyboardInterrupt, MemoryError):
             raise
         except (Exception, SystemExit) as error:  # sys.exit() in a hook would end the run without a word
+            if hook == "decode_step" and _is_out_of_memory(error):
+                raise  # no fault of the scheme: the loop says what helps
             raise PluginError(
                 f"plugin {self.record} failed in hook {hook}",
                 why=told(error, self._module),
@@ -122,13 +142,12 @@ class RunHooks:
             ) from error
 
     def _refuse(self, hook: str, why: str) -> PluginError:
-        return PluginError(f"plugin {self.record} returned nonsense from hook {hook}", why=why)
+        return _nonsense(self.record, hook, why)
 
     def require(self, hook: str, purpose: str) -> None:
         if hook not in self.implemented:
-            raise ConfigError(
-                f"{self.record.name} has no hook {hook}, so it cannot {purpose}", hint="choose another scheme"
-            )
+            hint = _mark([hook]) if hook in self._unmarked else "choose another scheme"
+            raise ConfigError(f"{self.record.name} has no hook {hook}, so it cannot {purpose}", hint=hint)
 
     # --- the hooks ---------------------------------------------------------------------------------------------
 
@@ -137,15 +156,7 @@ class RunHooks:
 
     def decode_step(self, step: Step) -> Commit:
         step.author = f"plugin {self.record}"
-        commit = self._call("decode_step", step=step)
-        if not isinstance(commit, Commit):
-            raise self._refuse("decode_step", f"expected a Commit, got {type(commit).__name__}")
-        filled, given_back = (commit.rows, commit.columns, commit.tokens), (commit.remask_rows, commit.remask_columns)
-        for arrays in (filled, given_back):
-            if any(not isinstance(a, np.ndarray) or a.ndim != 1 or a.dtype.kind != "i" for a in arrays):
-                raise self._refuse("decode_step", "a Commit holds flat arrays of integers")
-            if len({len(a) for a in arrays}) > 1:
-                raise self._refuse("decode_step", "rows, columns and tokens of a Commit differ in length")
+        commit: Commit = self._call("decode_step", step=step)
         return commit
 
     def features(self, texts: Sequence[str], context: TextContext) -> Features:
@@ -210,6 +221,32 @@ class RunHooks:
             raise self._refuse(hook, f"{what} cannot be written as JSON: {error}") from error
         if not isinstance(details, Mapping):
             raise self._refuse(hook, f"details of {what} are a {type(details).__name__}, expected a dictionary")
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Of torch, which is not imported for it: whoever raised it has done so."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(error, torch.OutOfMemoryError)
+
+
+def _mark(methods: Iterable[str]) -> str:
+    return f"put @hookimpl above the method {' and '.join(sorted(methods))}: without it wmbench does not see it"
+
+
+def _nonsense(record: PluginRecord, hook: str, why: str) -> PluginError:
+    return PluginError(f"plugin {record} returned nonsense from hook {hook}", why=why)
+
+
+def _malformed(commit: object) -> str | None:
+    if not isinstance(commit, Commit):
+        return f"expected a Commit, got {type(commit).__name__}"
+    filled, given_back = (commit.rows, commit.columns, commit.tokens), (commit.remask_rows, commit.remask_columns)
+    for arrays in (filled, given_back):
+        if any(not isinstance(a, np.ndarray) or a.ndim != 1 or a.dtype.kind != "i" for a in arrays):
+            return "a Commit holds flat arrays of integers"
+        if len({len(a) for a in arrays}) > 1:
+            return "rows, columns and tokens of a Commit differ in length"
+    return None
 
 
 def _is_list(value: object, kind: type) -> bool:

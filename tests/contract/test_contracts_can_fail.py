@@ -126,3 +126,10 @@ def test_wrong_counters_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     contract = type("Counted", (BackboneContract,), {"make_backbone": lambda self: tiny_backbone()})()
     with pytest.raises(AssertionError):
         contract.test_counters_equal_what_the_model_saw()
+
+
+def test_a_failed_restart_says_why_before_its_traceback() -> None:
+    """This scheme is called one without a secret, and so is handed no key in the other process."""
+    contract = type("Broken", (SchemeContract,), {"info": toy_info("Bias", key_use="fixed")})()
+    with pytest.raises(AssertionError, match=r"^ConfigError: .*key"):
+        contract.test_restart_does_not_matter()

@@ -31,7 +31,7 @@ BROKEN = {
         def register_attacks():
             raise SystemExit(0)
         """,
-        "hook register_attacks raised SystemExit: 0",
+        "hook register_attacks raised SystemExit: 0 (fake_bad_",
     ),
     "returns_no_list": (
         """
@@ -51,6 +51,46 @@ BROKEN = {
             return [AttackInfo("a", "b", "c:d")]
         """,
         "register_schemes returned a AttackInfo",
+    ),
+    "gives_a_class_for_a_path": (
+        """
+        from wmbench import hookimpl
+        from wmbench.types import SchemeInfo
+        @hookimpl
+        def register_schemes():
+            return [SchemeInfo("a", "b", "c:d", config=int)]
+        """,
+        "a: config is <class 'int'>, expected an import path",
+    ),
+    "misspells_the_use_of_its_key": (
+        """
+        from wmbench import hookimpl
+        from wmbench.types import SchemeInfo
+        @hookimpl
+        def register_schemes():
+            return [SchemeInfo("a", "b", "c:d", key_use="secrt")]
+        """,
+        "a: key_use is 'secrt', expected one of secret, fixed, none",
+    ),
+    "gives_a_word_for_a_set": (
+        """
+        from wmbench import hookimpl
+        from wmbench.types import SchemeInfo
+        @hookimpl
+        def register_schemes():
+            return [SchemeInfo("a", "b", "c:d", decoding_only="delta")]
+        """,
+        "a: decoding_only is 'delta', expected a frozenset",
+    ),
+    "has_a_name_that_nobody_can_type": (
+        """
+        from wmbench import hookimpl
+        from wmbench.types import AttackInfo
+        @hookimpl
+        def register_attacks():
+            return [AttackInfo("my attack|b", "b", "c:d")]
+        """,
+        "'my attack|b' cannot be a name",
     ),
     "forgets_to_return": (
         """

@@ -227,6 +227,22 @@ def test_missing_hook_is_an_error(hook: str) -> None:
         CALLS[hook](hooks)
 
 
+def test_a_forgotten_mark_is_guessed() -> None:
+    class Forgetful:
+        def score(self, features: Features) -> Views:
+            return VIEWS
+
+    class Absent(Forgetful):
+        @hookimpl
+        def begin(self, sample: Sample) -> int:
+            return 1
+
+    with pytest.raises(PluginError, match="put @hookimpl above the method score"):
+        RunHooks(Forgetful(), RECORD)
+    with pytest.raises(ConfigError, match="put @hookimpl above the method score"):
+        CALLS["score"](RunHooks(Absent(), RECORD))
+
+
 def test_plugin_without_hooks_is_refused() -> None:
     with pytest.raises(PluginError, match="implements no run hook"):
         RunHooks(object(), RECORD)
@@ -296,6 +312,22 @@ def test_observers_wrap_the_scheme() -> None:
     hooks = RunHooks(plugin_with(begin=lambda sample: "state"), RECORD, observers=[first, second])
     assert hooks.begin(Sample("s", "p")) == "state"
     assert first.seen == second.seen == [("s", "state")]
+
+
+@pytest.mark.parametrize("result", [None, [(0, 1, 2)], replace(Commit.of(), rows=[0])])
+def test_observers_see_no_malformed_commit(result: Any) -> None:
+    """A forgotten `return` is told as such, and not as what an observer makes of it."""
+
+    class Counter:
+        @hookimpl(wrapper=True)
+        def decode_step(self) -> Any:
+            commit = yield
+            assert len(commit.rows) == 0
+            return commit
+
+    hooks = RunHooks(plugin_with(decode_step=lambda: result), RECORD, observers=[Counter()])
+    with pytest.raises(PluginError, match="nonsense from hook decode_step"):
+        CALLS["decode_step"](hooks)
 
 
 def test_observers_may_not_decide() -> None:

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from wmbench import hookimpl
 from wmbench.errors import ConfigError
 from wmbench.runtime.backbone import Prefix, Windows, safe_rows
 from wmbench.runtime.backbones.tiny import TinyBackbone, TinyConfig
@@ -17,7 +18,7 @@ from wmbench.runtime.lookahead import Edit
 from wmbench.runtime.loop import decode, make_engine
 from wmbench.runtime.settings import Decoding
 from wmbench.runtime.step import Step
-from wmbench.testing import toy_samples
+from wmbench.testing import run_scheme, toy_samples
 from wmbench.types import Commit
 
 DECODING = Decoding(max_new_tokens=12, block_length=6, positions="low_confidence")
@@ -106,6 +107,19 @@ def test_out_of_memory_lowers_the_batch_and_says_so(attention: Any) -> None:
 def test_out_of_memory_with_a_single_row_is_an_error() -> None:
     with pytest.raises(ConfigError, match="single canvas") as caught, pytest.warns(UserWarning, match="out of memory"):
         list(decode(toy_samples(2), Engine(SmallMemory(0, TinyConfig(max_length=64))), DECODING, batch_size=2))
+    assert "--batch-size" in str(caught.value.hint)
+
+
+def test_out_of_memory_in_a_scheme_is_no_fault_of_the_scheme() -> None:
+    """Token draws need memory, too, and are made inside of its hook."""
+
+    class Large:
+        @hookimpl
+        def decode_step(self, step: Step) -> Commit:
+            raise NO_ROOM
+
+    with pytest.raises(ConfigError, match="decodes 2 samples at once") as caught:
+        run_scheme(Large(), TinyBackbone(), toy_samples(2))
     assert "--batch-size" in str(caught.value.hint)
 
 

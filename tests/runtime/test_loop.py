@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -227,7 +228,7 @@ def test_the_prompt_may_contain_the_mask_token() -> None:
 
 
 @pytest.mark.parametrize("positions", ["random", "low_confidence", "left_to_right"])
-@pytest.mark.parametrize("schedule", ["block", "origin"])
+@pytest.mark.parametrize("schedule", ["block", "origin", "threshold"])
 def test_extra_cells_come_on_top_of_the_native_ones(backbone: TinyBackbone, positions: str, schedule: str) -> None:
     def one_more(step: Step) -> Commit:
         native = step.propose()
@@ -240,8 +241,23 @@ def test_extra_cells_come_on_top_of_the_native_ones(backbone: TinyBackbone, posi
             assert int((wider.rows == r).sum()) == int((native.rows == r).sum()) + min(1, free)
         return wider
 
-    decoding = Decoding(max_new_tokens=12, schedule=schedule, positions=positions)  # type: ignore[arg-type]
+    decoding = Decoding(max_new_tokens=12, schedule=schedule, positions=positions, threshold=0.02)  # type: ignore[arg-type]
     assert all(len(g.token_ids) == 12 for g in generate(backbone, one_more, decoding))
+
+
+@pytest.mark.parametrize("change", [lambda x: x.numpy(), lambda x: x.topk(5).indices], ids=["numpy", "ids"])
+def test_only_logits_can_be_committed(backbone: TinyBackbone, change: Callable[[torch.Tensor], Any]) -> None:
+    def decide(step: Step) -> Commit:
+        return step.commit(change(step.logits()), confidence_logits=step.logits())
+
+    with pytest.raises(PluginError, match="expected a torch tensor of floats, got"):
+        generate(backbone, decide, n=1)
+
+
+@pytest.mark.parametrize("extra", [[1], [-1, 0], [0, 0, 0]])
+def test_impossible_numbers_of_extra_cells_are_refused(backbone: TinyBackbone, extra: list[int]) -> None:
+    with pytest.raises(PluginError, match="impossible number of extra cells"):
+        generate(backbone, lambda step: step.propose(extra), Decoding(schedule="origin"), n=2)
 
 
 def test_forks_may_have_a_schedule_of_their_own(backbone: TinyBackbone) -> None:
@@ -261,6 +277,25 @@ def test_forks_may_have_a_schedule_of_their_own(backbone: TinyBackbone) -> None:
     done = generate(backbone, block_by_block, Decoding(max_new_tokens=12, schedule="origin", steps=5))
     assert all(g.cost.steps == 3 for g in done)
     assert all(g.cost.forward_rows == 3 * (1 + 2 * 3) for g in done)
+
+
+def test_a_fork_begins_at_the_present_step(backbone: TinyBackbone) -> None:
+    """Unless it is told what to commit there: its clock has not used the step that its row is in."""
+    even = Decoding(max_new_tokens=8, block_length=8, steps=8)
+    budgets: list[int] = []
+
+    def note(step: Step) -> Commit:
+        budgets.append(step.plans[0].budget)
+        return step.commit()
+
+    def fork_once(step: Step) -> Commit:
+        if not budgets:
+            for first in (None, step.commit()):
+                step.fork([0], 1, [step.rows[0].length], first=first, decide=note)
+        return step.commit()
+
+    generate(backbone, fork_once, even, n=1)
+    assert budgets == [1] * 8 + [1] * 7
 
 
 def test_forks_of_what_is_filled_already_fill_nothing(backbone: TinyBackbone) -> None:

@@ -74,8 +74,7 @@ def advance(
 ) -> None:
     """One step of every row."""
     with torch.no_grad():  # not inference mode: a scheme may want gradients of its logits (`torch.enable_grad()`)
-        plans = [schedule.plan(row) for row in rows]
-        step = Step(rows, plans, engine, schedule, decoding, advance, author)
+        step = Step(rows, engine, schedule, decoding, advance, author)
         commit = decide(step)
         check_commit(commit, step)
         for r, row in enumerate(rows):

@@ -43,7 +43,7 @@ def widened(row: Row, plan: Plan, extra: int) -> Plan:
     """The plan with more columns to fill; where the schedule drew the positions itself, more are drawn."""
     budget = min(len(plan.scope), plan.budget + extra)
     if plan.positions is None:
-        return replace(plan, budget=budget)
+        return replace(plan, budget=budget, extra=plan.extra + extra)
     others = np.setdiff1d(plan.scope, plan.positions)
     more = _first_by_draw(row, others, budget - len(plan.positions))
     return replace(plan, budget=budget, positions=np.union1d(plan.positions, more))
@@ -63,7 +63,7 @@ def most_confident(row: Row, plan: Plan, columns: IntArray, ranking: Floats, dec
     """Indices, ascending, of the competing columns that are filled, by the ranking [n] of each."""
     budget = plan.budget
     if plan.threshold is not None:
-        budget = max(budget, int((ranking > plan.threshold).sum()))
+        budget = max(budget, int((ranking > plan.threshold).sum()) + plan.extra)
     if decoding.position_temperature > 0:
         # Gumbel top-k: drawn without replacement in proportion to exp(confidence / temperature)
         u = _draws(row, columns)

@@ -32,6 +32,8 @@ class Plan:
     """Set when the schedule draws the positions itself."""
     threshold: float | None = None
     """Fill every column surer than this, if that is more than the budget."""
+    extra: int = 0
+    """How many the scheme asked for beyond the native ones; `budget` has them in it."""
 
 
 class Schedule(Protocol):

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+import torch
 
 from wmbench.errors import PluginError
 from wmbench.types import Commit, IntArray
 
 if TYPE_CHECKING:
-    import torch
-
     from wmbench.runtime.engine import Engine
     from wmbench.runtime.lookahead import Edit
     from wmbench.runtime.row import Row
@@ -60,8 +59,11 @@ def check_commit(commit: Commit, step: Step, moving: Sequence[int] | None = None
             raise unsound(f"row {r}: a column was re-masked {step.decoding.max_visits} times (max_visits)")
 
 
-def check_logits(logits: torch.Tensor, shape: tuple[int, int], author: str) -> None:
+def check_logits(logits: object, shape: tuple[int, int], author: str) -> None:
     """Logits to sample from: one row per open cell over the whole vocabulary, each with something to sample."""
+    if not isinstance(logits, torch.Tensor) or not logits.is_floating_point():
+        given = logits.dtype if isinstance(logits, torch.Tensor) else type(logits).__name__
+        raise refuse(author, "gave no logits to commit", f"expected a torch tensor of floats, got {given}")
     if tuple(logits.shape) != shape:
         raise refuse(author, "gave the wrong number of logits to commit", f"{tuple(logits.shape)} instead of {shape}")
     best = logits.amax(-1)  # NaN if any entry is NaN

@@ -22,7 +22,7 @@ from wmbench.runtime.lookahead import Edit, Lookahead, Window
 from wmbench.runtime.positions import choose_blindly, confidences, most_confident, open_columns, widened
 from wmbench.runtime.row import Row
 from wmbench.runtime.sampling import draw_tokens
-from wmbench.runtime.schedule import Plan, Schedule, make_schedule
+from wmbench.runtime.schedule import Schedule, make_schedule
 from wmbench.runtime.settings import Decoding
 from wmbench.runtime.soundness import check_commit, check_edit, check_logits, check_windows, refuse
 from wmbench.runtime.views import HiddenView
@@ -79,7 +79,6 @@ class Step:
     def __init__(
         self,
         rows: Sequence[Row],
-        plans: Sequence[Plan],
         engine: Engine,
         schedule: Schedule,
         decoding: Decoding,
@@ -87,7 +86,8 @@ class Step:
         author: str = "the decision",
     ) -> None:
         self.rows = rows
-        self.plans = list(plans)
+        self._clocks = [dict(row.ticks) for row in rows]  # before the plans, which advance them
+        self.plans = [schedule.plan(row) for row in rows]
         self.engine = engine
         self.schedule = schedule
         self.decoding = decoding
@@ -159,9 +159,12 @@ class Step:
     def propose(self, extra: Sequence[int] | None = None) -> Commit:
         """The native positions and tokens of this step, for schemes that replace tokens or take over positions.
 
-        `extra` says, row by row, how many cells of the scope are filled beyond the budget, by the same policy; the
+        `extra` says, row by row, how many cells of the scope are filled beyond the native ones, by the same policy; the
         cells that were native without it stay so. They are part of `step.open` from then on.
         """
+        if extra is not None and (len(extra) != len(self.rows) or min(extra) < 0):
+            why = f"{list(extra)} for {len(self.rows)} rows; a number for every row, 0 or more"
+            raise refuse(self.author, "proposed an impossible number of extra cells", why)
         if extra is not None and any(extra):
             self.plans = [widened(row, plan, n) for row, plan, n in zip(self.rows, self.plans, extra, strict=True)]
             self.open = self._open_cells()
@@ -212,9 +215,11 @@ class Step:
             spans = {r: self.engine.span(self.rows[r], columns) for r, columns in open_now.items() if len(columns)}
         self._base_views(spans)  # all continuations begin with this one forward
         children = [parent.child(first_lane + lane) for parent in parents for lane in range(n)]
-        if schedule != self.schedule:
-            for child in children:
+        for i, child in enumerate(children):
+            if schedule != self.schedule:
                 child.ticks = {}
+            elif first is None:  # it decides the present step itself, so it plans it anew
+                child.ticks = dict(self._clocks[rows[i // n]])
         limits = [limit for limit in until for _ in range(n)]
         before = [child.masked for child in children]
         if first is not None:

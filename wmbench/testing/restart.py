@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+import traceback
 
 from wmbench.host import Host
 from wmbench.testing.harness import build, run_scheme, scheme_context
@@ -27,4 +28,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except Exception as error:  # `wmbench conform` shows how the message begins, and with --debug the rest
+        sys.exit(f"{type(error).__name__}: {error}\n{traceback.format_exc()}")
