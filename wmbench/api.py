@@ -21,12 +21,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wmbench.errors import ConfigError, WmbenchError
+from wmbench.runtime.threads import wait_without_spinning
 
 if TYPE_CHECKING:
     from wmbench.bench.build import Builder
     from wmbench.bench.plan import RunPlan
     from wmbench.detection import Calibration
     from wmbench.types import Generation, Verdict
+
+wait_without_spinning()  # of use if torch has not been imported yet
 
 Chosen = str | Mapping[str, Any]
 """A name, or {"name": ..., "params": {...}}."""
