@@ -22,6 +22,7 @@ from wmbench.types import (
     Attacked,
     AttackInput,
     Commit,
+    Evidence,
     Features,
     Sample,
     TextCodec,
@@ -197,7 +198,10 @@ class RunHooks:
         if any(not isinstance(v.p_value, float | int) or not 0 < v.p_value <= 1 for v in verdicts):
             raise self._refuse("detect", "a p-value is not a number in (0, 1]")
         for v in verdicts:
-            self._require_json("detect", "a verdict", v.details, v.score, v.detected, v.view)
+            if not _is_list(v.evidence, Evidence):
+                raise self._refuse("detect", f"evidence is a list of Evidence, got {_shown(v.evidence)}")
+            spans = [(span.start, span.end, span.weight, span.label) for span in v.evidence]
+            self._require_json("detect", "a verdict", v.details, v.score, v.detected, v.view, spans)
         return verdicts
 
     def attack(self, texts: Sequence[AttackInput], context: AttackContext) -> Sequence[Attacked]:

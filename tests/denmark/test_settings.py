@@ -256,6 +256,12 @@ def test_prefilter_and_fraction_save_forwards() -> None:
     assert filtered < fraction < full
 
 
+def test_the_prefilter_weighs_likelihood_as_the_choice_does() -> None:
+    """Where likelihood decides alone, one candidate looked at is as good as all."""
+    likeliest = generated(likelihood_weight=1e6)
+    assert tokens(generated(likelihood_weight=1e6, prefilter=1)) == tokens(likeliest) != tokens(generated(prefilter=1))
+
+
 def test_forwards_per_token_at_the_papers_settings() -> None:
     """K = 16, m = 25: the plain loop forwards 17 rows per token, the authors' organisation 31 to 50."""
     decoding = Decoding(max_new_tokens=50, block_length=25)

@@ -197,6 +197,8 @@ NONSENSE: list[tuple[str, Any]] = [
     ("detect", [verdict("small"), verdict(0.5)]),  # type: ignore[arg-type]
     ("detect", [verdict(0.5), replace(verdict(0.5), details={"z": np.float32(1)})]),
     ("detect", [verdict(0.5), replace(verdict(0.5), score=float("nan"))]),
+    ("detect", [verdict(0.5), replace(verdict(0.5), evidence=(Evidence(0, 5, float("inf")),))]),
+    ("detect", [verdict(0.5), replace(verdict(0.5), evidence=((0, 5, 1.0),))]),  # type: ignore[arg-type]
     ("detect", [verdict(0.5), replace(verdict(0.5), detected=np.True_)]),  # type: ignore[arg-type]
     ("attack", None),
     ("attack", 5),

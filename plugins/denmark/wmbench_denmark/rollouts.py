@@ -199,10 +199,11 @@ def _prefiltered(
             free = blank[places] == row.mask_id
             ids.append(_completed(blank, places[free], drawn[free]))
         completed.append(Completions(unit, ids))
-    means = scorer.means(completed)
-    assert config.prefilter is not None
-    best = [np.argsort(-mean, kind="stable")[: config.prefilter] for mean in means]
-    return [np.sort(indices[b]) for indices, b in zip(considered, best, strict=True)]
+    kept = []
+    for c, indices, mean in zip(candidates, considered, scorer.means(completed), strict=True):
+        worth = mean + config.likelihood_weight * c.log_probability[indices]  # as the choice itself weighs them
+        kept.append(np.sort(indices[np.argsort(-worth, kind="stable")[: config.prefilter]]))
+    return kept
 
 
 def _completed(blank: IntArray, places: IntArray, drawn: IntArray) -> IntArray:
