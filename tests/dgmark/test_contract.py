@@ -49,9 +49,9 @@ class TestGlobalStatistic(SchemeContract):
     long = ONE_BY_ONE
 
 
-class TestTurningStatistic(SchemeContract):
+class TestPairs(SchemeContract):
     info = INFO
-    settings: ClassVar[dict[str, Any]] = {"beam": 3, "candidate_top_k": 5, "statistic": "turning"}
+    settings: ClassVar[dict[str, Any]] = {"beam": 3, "candidate_top_k": 5, "statistic": "pairs"}
     long = ONE_BY_ONE
 
 

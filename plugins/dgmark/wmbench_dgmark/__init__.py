@@ -26,6 +26,6 @@ def register_schemes() -> list[SchemeInfo]:
             alg_id="org.wmbench.dgmark.1",
             settings=PUBLISHED,
             decoding_only=frozenset({"beam", "candidates", "candidate_top_k", "reward", "fallback"}),
-            detection_only=frozenset({"window", "statistic", "fit_rate", "turn_rate", "p_value"}),
+            detection_only=frozenset({"window", "statistic", "decay", "p_value"}),
         )
     ]

@@ -37,16 +37,15 @@ class DgMarkConfig(PrfConfig):
         "look_ahead: search the surest positions (as in the DGMark paper).",
     )
     window: int = Field(8, ge=1, description="Tokens per window of the detector.")
-    statistic: Literal["windowed", "turning", "global"] = Field(
+    statistic: Literal["windowed", "pairs", "global"] = Field(
         "windowed",
         description="windowed: mean squared z of all windows. global: |z| of the whole text; either sign, because the "
-        "parity of the prompt's length is not known to the detector. turning: log-likelihood ratio of a text whose "
-        "parity may turn round behind any token; not the paper's.",
+        "parity of the prompt's length is not known to the detector. pairs: z of the agreement of all pairs of tokens, "
+        "the nearer the more; not the paper's.",
     )
-    fit_rate: float = Field(
-        0.65, gt=0.5, lt=1.0, description="turning: share of a marked text's tokens that have their parity."
+    decay: float = Field(
+        0.9, gt=0.0, lt=1.0, description="pairs: the weight of a pair falls by this factor with every token between."
     )
-    turn_rate: float = Field(0.03, ge=0.0, le=0.5, description="turning: chance that the parity turns behind a token.")
     p_value: Literal["empirical", "normal"] = Field(
         "empirical", description="empirical: rank among null texts. normal: two-sided law of the global z."
     )

@@ -17,8 +17,8 @@ from wmbench import hookimpl
 from wmbench.keys import SecretKey
 from wmbench.types import Evidence, Features, SchemeContext, TextContext, Verdict, Views
 from wmbench_dgmark.config import DgMarkConfig
+from wmbench_dgmark.pairs import pair_scores
 from wmbench_dgmark.parity import Bits, fits, token_bits
-from wmbench_dgmark.turning import turning_scores
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -61,8 +61,8 @@ class DgMarkDetector:
         view: str = config.statistic
         # The first token is taken for column 0; with another start all z would only change their sign.
         fitting = [fits(bits, ids, np.arange(len(ids))) for ids in map(features.of, range(len(features)))]
-        if view == "turning":
-            scores = turning_scores(fitting, config.fit_rate, config.turn_rate)
+        if view == "pairs":
+            scores = pair_scores(fitting, config.decay)
         elif view == "global":
             scores = np.array([abs(global_z(flags)) for flags in fitting])
         else:
