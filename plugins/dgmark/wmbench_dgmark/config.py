@@ -44,7 +44,7 @@ class DgMarkConfig(PrfConfig):
         "the nearer the more; not the paper's.",
     )
     decay: float = Field(
-        0.9, gt=0.0, lt=1.0, description="pairs: the weight of a pair falls by this factor with every token between."
+        0.95, gt=0.0, lt=1.0, description="pairs: the weight of a pair falls by this factor with every token between."
     )
     p_value: Literal["empirical", "normal"] = Field(
         "empirical", description="empirical: rank among null texts. normal: two-sided law of the global z."
