@@ -41,6 +41,12 @@ def test_yaml_and_toml_say_the_same(tmp_path: Path) -> None:
         ("alpha: 2", "x.yaml", "alpha = 2"),
         ("schemes: none", "x.yaml", "schemes = 'none'"),
         ("schemes: [{nam: none}]", "x.yaml", "schemes.0.name is required"),
+        ("schemes: [{name: none, parms: {}}]", "x.yaml", "'schemes.0.parms': did you mean 'params'\\?"),
+        (
+            "attacks: [{name: none, colour: 1}]",
+            "x.yaml",
+            "'attacks.0.colour'\n(.*\n)?  why: known settings: name, params\n",
+        ),
     ],
 )
 def test_errors_of_a_file_name_field_and_value(tmp_path: Path, content: str, name: str, message: str) -> None:
