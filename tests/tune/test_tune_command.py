@@ -95,6 +95,28 @@ def test_a_usual_range_that_leaves_what_is_permitted_is_refused_before_anything_
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("scheme", "parameter", "borders", "told"),
+    [
+        ("dlm_kgw", "gamma", ("0.1", "1.5"), "gamma = 1.5"),
+        ("dlm_kgw", "gamma", ("-1", "0.5"), "gamma = -1.0"),
+        ("green", "delta", ("0", "inf"), "not a number to search at"),
+        ("green", "delta", ("nan", "4"), "not a number to search at"),
+    ],
+)
+def test_both_borders_are_planned_before_one_is_measured(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    scheme: str,
+    parameter: str,
+    borders: tuple[str, str],
+    told: str,
+) -> None:
+    code, _, err = tune(capsys, tmp_path, "--scheme", scheme, "--parameter", parameter, "--range", *borders)
+    assert (code, told in err) == (2, True), err
+    assert not list(tmp_path.iterdir())
+
+
 def test_attacks_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = tune(capsys, tmp_path, "--attack", "identity")
     assert code == 2
