@@ -79,6 +79,12 @@ def test_bad_points_are_refused_before_anything_runs(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_too_few_null_texts_show_before_anything_is_decoded(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="too few texts"):
+        swept(tmp_path, {"delta": [1.0, 2.0]}, nulls=["salad:60"])
+    assert not list(tmp_path.rglob("samples.jsonl"))
+
+
 def test_points_share_null_features_and_one_control(tmp_path: Path) -> None:
     before = calls()["features"]
     points = swept(tmp_path, {"delta": [0.0, 8.0]})

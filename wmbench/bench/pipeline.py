@@ -145,7 +145,7 @@ def execution_order(runs: Sequence[Run]) -> list[Run]:
 
 def execute_all(runs: Sequence[Run]) -> Iterator[tuple[Run, Outcome | WmbenchError]]:
     """Every run with its end, controls first. One that fails leaves the others alone; the only one raises."""
-    _draw_nulls(runs)
+    draw_nulls(runs)
     for run in execution_order(runs):
         try:
             yield run, execute(run)
@@ -155,7 +155,7 @@ def execute_all(runs: Sequence[Run]) -> Iterator[tuple[Run, Outcome | WmbenchErr
             yield run, error
 
 
-def _draw_nulls(runs: Sequence[Run]) -> None:
+def draw_nulls(runs: Sequence[Run]) -> None:
     """Of runs that will need them, before any is decoded: that there are too few must not show after an hour."""
     drawn: set[str] = set()
     for run in runs:

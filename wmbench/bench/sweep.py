@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from wmbench.bench.build import Builder
 from wmbench.bench.measure import FPR_TARGETS, target_name
-from wmbench.bench.pipeline import execute, prepare_all
+from wmbench.bench.pipeline import draw_nulls, execute, prepare_all
 from wmbench.bench.plan import RunPlan, resolve_runs
 from wmbench.bench.resolved import slug, spec_hash
 from wmbench.bench.stages.base import Run
@@ -167,6 +167,7 @@ def prepare_sweep(planned: Sequence[PlannedPoint], builder: Builder, **options: 
 def run_sweep(points: Sequence[PreparedPoint], note: Callable[[str], None] = lambda _: None) -> Iterator[Settings]:
     """The record of every point, as soon as it is measured. Each control is executed once."""
     reference: dict[str, Answers] = {}
+    draw_nulls([prepared.run for prepared in points])
     for number, prepared in enumerate(points, start=1):
         point, run = prepared.planned, prepared.run
         note(f"point {number} of {len(points)}: {shown(point.settings)}")

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 
 from wmbench.bench.build import Builder
 from wmbench.bench.measure import FPR_TARGETS, target_name
-from wmbench.bench.pipeline import execute, prepare_all
+from wmbench.bench.pipeline import draw_nulls, execute, prepare_all
 from wmbench.bench.plan import RunPlan, resolve_runs
 from wmbench.bench.resolved import slug, spec_hash
 from wmbench.bench.sweep import control_beside
@@ -194,6 +194,7 @@ class Tuning:
         """A run at this value: the goal's figure, and the other one where it is there."""
         marked = self._plan(self._at(value))
         clean, run = prepare_all([control_beside(marked, self.host), marked], builder, **options)
+        draw_nulls([run])
         cleaned, outcome = execute(clean), execute(run)
         if outcome.metrics is None:
             raise ConfigError(f"{marked.scheme.label} has no detector, so it cannot be tuned")
