@@ -35,6 +35,7 @@ def flaw(info: Registered) -> str | None:
         "summary": info.summary,
         "factory": info.factory,
         "config": "" if info.config is None else info.config,
+        "source": getattr(info, "source", None) or "",
     }
     for name, value in texts.items():
         if not isinstance(value, str):
