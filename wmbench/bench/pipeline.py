@@ -33,7 +33,6 @@ from wmbench.bench.stages.lengths import LengthsStage
 from wmbench.bench.stages.metrics import FILE as METRICS
 from wmbench.bench.stages.metrics import MetricsStage
 from wmbench.bench.stages.prompts import PromptsStage
-from wmbench.bench.stages.quality import FILE as QUALITY
 from wmbench.bench.stages.quality import QualityStage
 from wmbench.bench.stages.score import ScoreStage
 from wmbench.bench.store import Owner, RunStore
@@ -107,7 +106,7 @@ def prepare(
         plan, builder, store, identity, samples, key, backbone, progress, tuple(observers), trace, note,
         clean, executor,
     )  # fmt: skip
-    if plan.config.judge and not store.derived.path(QUALITY).exists():
+    if plan.config.judge:
         require_judge_folder(plan.config.judge)
     with suppress(PluginError):  # a scheme that cannot score fails by itself, without the others
         if run.detector is not None:
