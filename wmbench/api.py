@@ -88,7 +88,10 @@ def detect(
     recorded = recorded_settings(judged_by, scheme)
     if "schemes" not in recorded:
         raise ConfigError("which scheme is to be detected?", hint="give `scheme`, or a calibration that names one")
-    plan, builder = _one({**recorded, **settings}, plugins)
+    said = _plain(settings)
+    if "backbones" in said:  # another way to say `backbone`; together they are refused
+        recorded.pop("backbone", None)
+    plan, builder = _one({**recorded, **said}, plugins)
     detector = Detector(plan, builder, builder.codec(plan.backbone))
     detector.hooks.require("score", "detect anything")
     key = builder.existing_key(plan)

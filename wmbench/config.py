@@ -19,6 +19,9 @@ from wmbench.keys import KeySource
 from wmbench.presets import DEFAULT_PRESET, PRESETS
 from wmbench.prf import Prf
 from wmbench.redaction import shown
+from wmbench.registry import ALL as ALL
+from wmbench.registry import FEW as FEW
+from wmbench.registry import LOCAL as LOCAL
 from wmbench.registry import folded
 from wmbench.settings import Settings as Settings
 from wmbench.settings import merged as merged
@@ -27,8 +30,6 @@ from wmbench.settings import parse_overrides as parse_overrides
 from wmbench.settings import read_settings_file as read_settings_file
 from wmbench.settings import validated as validated
 
-ALL, LOCAL, FEW = "all", "local", "few"
-"""In place of a name: everything registered; every attack that costs nothing; four of those, for a first look."""
 DEFAULT_BACKBONE = "mini"
 """Meant by settings of a backbone where none is named."""
 CHAIN = "|"

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar, get_args
 
 from wmbench.errors import ConfigError, PluginError, UnknownNameError
-from wmbench.types import KeyUse, Registered, SchemeInfo
+from wmbench.types import AttackInfo, KeyUse, Registered, SchemeInfo
 
 INLINE = "inline"
 """In place of the version of a plugin that is one file."""
+ALL, LOCAL, FEW = "all", "local", "few"
+"""In place of a name: everything registered; every attack that costs nothing; four of those, for a first look."""
 Info = TypeVar("Info", bound=Registered)
 _NAME: Final = re.compile(r"\w[\w.+-]*:?")
 _SETS_OF_SETTINGS: Final = ("decoding_only", "detection_only", "feature_settings", "approximate")
@@ -27,10 +29,13 @@ def flaw(info: Registered) -> str | None:
     """What is wrong with a registration. What it names is not loaded, so a wrong path shows later."""
     if not isinstance(info.name, str) or not _NAME.fullmatch(info.name):
         return f"{info.name!r} cannot be a name: letters, digits, and . + - _ between them"
+    if info.name in (ALL, LOCAL, FEW) and isinstance(info, SchemeInfo | AttackInfo):
+        return f"{info.name!r} cannot be a name: it stands for several"
     texts: dict[str, object] = {
         "summary": info.summary,
         "factory": info.factory,
         "config": "" if info.config is None else info.config,
+        "source": getattr(info, "source", None) or "",
     }
     for name, value in texts.items():
         if not isinstance(value, str):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -95,14 +95,16 @@ def validated(
         # Unknown names are refused even where the plugin's model would ignore them: a misspelt setting never passes.
         return model.model_validate(dict(settings), extra=model.model_config.get("extra") or "forbid")
     except ValidationError as error:
-        problems = [_problem(model, dict(problem), what) for problem in error.errors(include_url=False)]
-        known = ", ".join(sorted(model.model_fields)) or "it has none"
-        unknown_only = all(problem["type"] == "extra_forbidden" for problem in error.errors(include_url=False))
+        found: list[Settings] = [dict(problem) for problem in error.errors(include_url=False)]
+        problems = [_problem(model, problem, what) for problem in found]
+        place: Sequence[str | int] = found[0]["loc"]
+        known = ", ".join(_known_at(model, place)) or "it has none"
+        unknown_only = all(problem["type"] == "extra_forbidden" for problem in found)
         raise ConfigError(
             problems[0],
             where=where,
             why="; ".join(problems[1:]) or (f"known settings: {known}" if unknown_only else None),
-            hint=listed if unknown_only else "correct the value",
+            hint="correct the value" if not unknown_only else "correct the name" if len(place) > 1 else listed,
         ) from None  # the cause would show every input, the good ones too
 
 
@@ -110,7 +112,7 @@ def _problem(model: type[BaseModel], problem: Settings, what: str) -> str:
     path = ".".join(str(part) for part in problem["loc"])
     if problem["type"] == "extra_forbidden":
         name = str(problem["loc"][-1])
-        near = difflib.get_close_matches(name, list(model.model_fields), n=2, cutoff=0.5)
+        near = difflib.get_close_matches(name, _known_at(model, problem["loc"]), n=2, cutoff=0.5)
         meant = f": did you mean {' or '.join(repr(n) for n in near)}?" if near else ""
         return f"{what} has no setting {path!r}{meant}"
     reason = problem["msg"].removeprefix("Value error, ")
@@ -119,3 +121,20 @@ def _problem(model: type[BaseModel], problem: Settings, what: str) -> str:
     if problem["type"] == "missing":
         return f"{what}: {path} is required"
     return f"{what}: {path} = {shown(problem['input'])}: {reason[0].lower()}{reason[1:]}"
+
+
+def _known_at(model: type[BaseModel], place: Sequence[str | int]) -> list[str]:
+    """The names that could stand at a place such as `schemes.0.parms`. What is no field on the way there, a number in a
+    list for instance, leads from none to another."""
+    models = [model]
+    for part in place[:-1]:
+        if fields := [owner.model_fields[part] for owner in models if part in owner.model_fields]:
+            models = [inner for field in fields for inner in _models_in(field.annotation)]
+    return sorted(name for owner in models for name in owner.model_fields)
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)

@@ -92,6 +92,26 @@ BROKEN = {
         """,
         "'my attack|b' cannot be a name",
     ),
+    "takes_a_word_for_several_schemes": (
+        """
+        from wmbench import hookimpl
+        from wmbench.types import SchemeInfo
+        @hookimpl
+        def register_schemes():
+            return [SchemeInfo("all", "b", "c:d")]
+        """,
+        "'all' cannot be a name: it stands for several",
+    ),
+    "takes_a_word_for_several_attacks": (
+        """
+        from wmbench import hookimpl
+        from wmbench.types import AttackInfo
+        @hookimpl
+        def register_attacks():
+            return [AttackInfo("few", "b", "c:d")]
+        """,
+        "'few' cannot be a name: it stands for several",
+    ),
     "forgets_to_return": (
         """
         from wmbench import hookimpl

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from wmbench.errors import ConfigError
 from wmbench.lab.codec import lab_codec
@@ -64,3 +66,17 @@ def test_a_home_folder_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     assert found("hf:~/judge").load().log_perplexity(["a"], ["b"]).shape == (1,)
     with pytest.raises(ConfigError, match="cannot be loaded"):
         found("hf:~/none").load()
+
+
+def test_a_judge_in_a_folder_is_what_the_folder_holds(folder: Path, tmp_path: Path) -> None:
+    """Else the figures of other weights would pass for its own."""
+    place = shutil.copytree(folder, tmp_path / "judge")
+    before = found(f"hf:{place}").identity
+    assert found(f"hf:{folder}").identity == before
+    (place / "README.md").write_text("a judge")
+    assert found(f"hf:{place}").identity == before
+    state = load_file(place / "model.safetensors")
+    state["transformer.ln_f.bias"] += 1
+    save_file(state, place / "model.safetensors", {"format": "pt"})
+    assert found(f"hf:{place}").identity != before
+    assert found("hf:owner/name").identity == "hf:owner/name"  # on the hub

@@ -53,6 +53,19 @@ def test_a_named_scheme_keeps_the_settings_of_its_calibration(tmp_path: Path) ->
         wmbench.detect("w3", calibration, plugins=[PLUGIN], scheme={"name": "green", "params": {"delta": 1.0}})
 
 
+def test_a_backbone_that_is_given_stands_for_that_of_the_calibration(tmp_path: Path) -> None:
+    (result,) = wmbench.run("green", output=tmp_path, plugins=[PLUGIN], **SETTINGS)
+    calibration = result.folder / "calibration.npz"
+
+    def found(**given: Any) -> Any:
+        return wmbench.detect("w3 w4 w5", calibration, plugins=[PLUGIN], **given)
+
+    by_either = [found(backbones=["tiny"]), found(backbone="tiny-block")]  # the same tokenizer
+    assert by_either == [found(), found()] == [found(backbone=None), found(backbones=None)]  # None: it is not given
+    with pytest.raises(ConfigError, match="one scheme on one backbone"):
+        found(backbones=["tiny", "tiny-block"])
+
+
 def test_generate_keeps_the_order_and_depends_on_seed_and_scheme() -> None:
     prompts = [f"w{i}" for i in range(3, 8)]
     clean = [g.text for g in wmbench.generate(prompts, **MODEL)]

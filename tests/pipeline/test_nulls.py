@@ -112,6 +112,47 @@ def test_null_texts_of_a_file_change_with_the_file(tmp_path: Path) -> None:
                 list(read(str(file), None))
 
 
+def test_null_texts_that_lie_among_the_data_change_with_their_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`c4` does not say which file it reads: `$WMBENCH_DATA` does, or it is the hub's stream."""
+
+    def found(folder: Path) -> tuple[str, list[str]]:
+        monkeypatch.setenv("WMBENCH_DATA", str(folder))
+        (run,) = prepared(tmp_path / "runs", nulls=["c4"], calibration_texts=20, heldout_texts=10, alpha=0.2)
+        spec = run.nulls[0]
+        sides = NullLibrary.beside(tmp_path / "runs", builder()).texts(spec) if spec.identity["file"] else {}
+        return spec.digest, [text for side in sides.values() for text in side.texts]
+
+    words = [" ".join(f"w{3 + (i * i + j) % 58}" for j in range(30)) for i in range(400)]
+    for name, texts in (("one", words), ("other", words[::-1]), ("replaced", words)):
+        (tmp_path / name).mkdir()
+        lines = [json.dumps({"text": text, "doc": f"d{i}"}) + "\n" for i, text in enumerate(texts)]
+        (tmp_path / name / "c4_realnewslike.jsonl").write_text("".join(lines))
+    one, other, moved = (found(tmp_path / name) for name in ("one", "other", "replaced"))
+    assert one == moved  # the content counts, not its place
+    assert one[0] != other[0]
+    assert one[1] != other[1]
+    (tmp_path / "other" / "c4_realnewslike.jsonl").rename(tmp_path / "replaced" / "c4_realnewslike.jsonl")
+    assert found(tmp_path / "replaced") == other
+    assert found(tmp_path / "nowhere")[0] not in {one[0], other[0]}
+
+
+def test_what_makes_its_texts_has_the_same_identity_wherever_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def digests() -> list[str]:
+        runs = [prepared(tmp_path / "runs", nulls=[name])[0] for name in ("lab", "lab:finance", "clean:tiny")]
+        assert [run.nulls[0].identity["file"] for run in runs] == [None] * 3
+        return [run.nulls[0].digest for run in runs]
+
+    before = digests()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "finance").write_text("a file of the domain's name")
+    (tmp_path / "tiny").write_text("a file of the backbone's name")
+    assert digests() == before
+
+
 def test_fields_of_a_null_file_that_are_null_are_not_there(tmp_path: Path) -> None:
     file = tmp_path / "nulls.jsonl"
     file.write_text('{"text": "a", "id": null, "document": null, "doc": 7}\n{"text": "b", "domain": null}\n')

@@ -11,7 +11,17 @@ import pytest
 from tests.pipeline.helpers import KEY, PLUGIN, SMALL, builder, calls, host
 from tests.store.helpers import final_files
 from wmbench.bench.jsonl import JsonlFile
-from wmbench.bench.sweep import Axis, Grid, _same, flat_rows, named_grids, plan_sweep, prepare_sweep, run_sweep
+from wmbench.bench.sweep import (
+    Axis,
+    Grid,
+    _same,
+    flat_rows,
+    named_grids,
+    plan_sweep,
+    prepare_sweep,
+    run_sweep,
+    sweep_folder,
+)
 from wmbench.bench.sweep_view import _wide_enough, charts
 from wmbench.bench.workers import WorkerPool
 from wmbench.cli.app import run_cli
@@ -77,6 +87,12 @@ def test_bad_points_are_refused_before_anything_runs(tmp_path: Path) -> None:
         swept(tmp_path, {"view_count": [1, 30]}, alpha=0.05)
     assert "at view_count=30; " in str(refused.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_too_few_null_texts_show_before_anything_is_decoded(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="too few texts"):
+        swept(tmp_path, {"delta": [1.0, 2.0]}, nulls=["salad:60"])
+    assert not list(tmp_path.rglob("samples.jsonl"))
 
 
 def test_points_share_null_features_and_one_control(tmp_path: Path) -> None:
@@ -180,6 +196,40 @@ def test_the_command_writes_table_and_files(tmp_path: Path, capsys: pytest.Captu
     assert run_cli([*command, "--vary", "delta=4"]) == 2
     assert run_cli(["sweep", "--scheme", "all", "--sweep", "strength"]) == 2
     assert "a sweep varies one scheme" in capsys.readouterr().err
+
+
+def test_the_folder_is_named_by_all_that_determines_the_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def name(**options: Any) -> str:
+        grid = Grid.of("test", {"delta": [1.0, 4.0]})
+        config = load_config(options={**SMALL, "schemes": ["tuned"], "output": str(tmp_path / "runs"), **options})
+        return sweep_folder(grid, prepare_sweep(plan_sweep(config, grid, host()), builder())).name
+
+    (tmp_path / "key").write_text("5b" * 32)
+    (tmp_path / "key").chmod(0o600)
+    other_key = {"key": f"file:{tmp_path / 'key'}"}
+    others: list[dict[str, Any]] = [
+        {"attacks": []},
+        {"nulls": ["salad:500"]},
+        {"heldout_texts": 60},
+        {"alpha": 0.05},
+        {"filters": {"min_tokens": 3}},
+        {"keys": 2},
+        {"attacked_nulls": 5},
+        {"lengths": [6]},
+        {"normalise": True},
+        {"top_up": True},
+        {"schemes": [{"name": "tuned", "params": {"view_count": 2}}], "alpha": 0.05},
+        {"decoding": {"max_new_tokens": 26}},
+        other_key,
+    ]
+    names = [name(), *(name(**other) for other in others)]
+    assert len(set(names)) == len(names)
+    same: list[dict[str, Any]] = [{"batch_size": 1, "output": str(tmp_path / "elsewhere")}, {"judge": "mini-judge"}]
+    assert {name(**more) for more in same} == {names[0]}
+    monkeypatch.setenv("WMBENCH_KEY", "5b" * 32)
+    assert name() == names[-1]  # the key itself counts, not its place
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.store.helpers import demo_host, resolve
-from wmbench.bench import build
+from wmbench.bench import factories
 from wmbench.bench.build import Builder, default_key_file, load_key
 from wmbench.bench.resolved import Resolved
 from wmbench.config import RunConfig
@@ -38,7 +38,7 @@ def raising_late(error: BaseException) -> Callable[..., Iterator[Any]]:
 def test_a_factory_that_fails_names_its_plugin(
     monkeypatch: pytest.MonkeyPatch, how: Callable[..., Any], error: BaseException
 ) -> None:
-    monkeypatch.setattr(build, "load_attribute", lambda *_: how(error))
+    monkeypatch.setattr(factories, "load_attribute", lambda *_: how(error))
     plan = resolve({})
     builder = Builder(demo_host())
     with pytest.raises(PluginError, match=r"plugin runtime \(wmbench .* failed to build 'toy'"):
@@ -60,7 +60,7 @@ def test_a_factory_that_fails_names_its_plugin(
 def test_a_prompt_that_no_file_can_hold_names_its_dataset(
     monkeypatch: pytest.MonkeyPatch, found: object, why: str
 ) -> None:
-    monkeypatch.setattr(build, "load_attribute", lambda *_: lambda *_: [found])
+    monkeypatch.setattr(factories, "load_attribute", lambda *_: lambda *_: [found])
     with pytest.raises(PluginError, match="dataset 'toy' returned something that cannot be used") as caught:
         Builder(demo_host()).prompts(resolve({}))
     assert why in str(caught.value.why)
@@ -68,7 +68,7 @@ def test_a_prompt_that_no_file_can_hold_names_its_dataset(
 
 @pytest.mark.parametrize("found", ["a text", NullText(0, "a b", "human"), NullText("a", None, "human")])  # type: ignore[arg-type]
 def test_a_null_text_without_id_or_text_names_its_dataset(monkeypatch: pytest.MonkeyPatch, found: object) -> None:
-    monkeypatch.setattr(build, "load_attribute", lambda *_: lambda *_: [found])
+    monkeypatch.setattr(factories, "load_attribute", lambda *_: lambda *_: [found])
     with pytest.raises(PluginError, match="dataset 'lab' returned something that cannot be used"):
         list(Builder(demo_host()).null_texts(resolve({}).nulls[0], 1))
 
@@ -92,7 +92,7 @@ def make(config):
 
 
 def test_a_deliberate_error_of_a_factory_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "load_attribute", lambda *_: raising(ConfigError("no weights")))
+    monkeypatch.setattr(factories, "load_attribute", lambda *_: raising(ConfigError("no weights")))
     with pytest.raises(ConfigError, match="no weights"):
         Builder(demo_host()).prompts(resolve({}))
 

@@ -41,6 +41,12 @@ def test_yaml_and_toml_say_the_same(tmp_path: Path) -> None:
         ("alpha: 2", "x.yaml", "alpha = 2"),
         ("schemes: none", "x.yaml", "schemes = 'none'"),
         ("schemes: [{nam: none}]", "x.yaml", "schemes.0.name is required"),
+        ("schemes: [{name: none, parms: {}}]", "x.yaml", "'schemes.0.parms': did you mean 'params'\\?"),
+        (
+            "attacks: [{name: none, colour: 1}]",
+            "x.yaml",
+            "'attacks.0.colour'\n(.*\n)?  why: known settings: name, params\n",
+        ),
     ],
 )
 def test_errors_of_a_file_name_field_and_value(tmp_path: Path, content: str, name: str, message: str) -> None:
@@ -125,6 +131,10 @@ def test_settings_are_layered_library_backbone_scheme_user() -> None:
         ({"backbone": "tinny"}, "did you mean 'tiny'"),
         ({"datasets": ["jsnol:x"]}, "unknown dataset"),
         ({"datasets": ["jsonl:"]}, "behind the colon"),
+        ({"nulls": ["lab:finanse"]}, "unknown lab domain 'finanse': did you mean 'finance'"),
+        ({"nulls": ["lab", "clean:tinny"]}, "unknown backbone 'tinny': did you mean 'tiny'"),
+        ({"nulls": ["c4:nowhere.jsonl"]}, "cannot be read"),
+        ({"nulls": ["texts:nowhere.jsonl"]}, "cannot be read"),
         ({"schemes": [{"name": "demo", "params": 3}]}, "params = 3"),
         ({"decoding": {"steps": 3, "tokens_per_step": 2}}, "either `steps` or `tokens_per_step`"),
     ],

@@ -22,7 +22,8 @@ def a_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def tune(capsys: pytest.CaptureFixture[str], output: Path, *options: str) -> tuple[int, str, str]:
     basics = [] if "--scheme" in options else ["--scheme", "green"]
-    basics += ["--backbone", "tiny", "--dataset", "toy", "--samples", "8", "--nulls", "salad"]
+    basics += ["--backbone", "tiny", "--dataset", "toy", "--samples", "8"]
+    basics += [] if "--nulls" in options else ["--nulls", "salad"]
     sizes = ["--calibration-texts", "120", "--heldout-texts", "60", "-D", "max_new_tokens=24", "-F", "min_tokens=1"]
     code = run_cli(["tune", "--plugin", str(PLUGIN), *basics, *sizes, "--output", str(output), *options])
     captured = capsys.readouterr()
@@ -93,6 +94,34 @@ def test_a_usual_range_that_leaves_what_is_permitted_is_refused_before_anything_
     assert "gamma = 1.0" in err
     assert "--range LOW HIGH" in err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("scheme", "parameter", "borders", "told"),
+    [
+        ("dlm_kgw", "gamma", ("0.1", "1.5"), "gamma = 1.5"),
+        ("dlm_kgw", "gamma", ("-1", "0.5"), "gamma = -1.0"),
+        ("green", "delta", ("0", "inf"), "not a number to search at"),
+        ("green", "delta", ("nan", "4"), "not a number to search at"),
+    ],
+)
+def test_both_borders_are_planned_before_one_is_measured(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    scheme: str,
+    parameter: str,
+    borders: tuple[str, str],
+    told: str,
+) -> None:
+    code, _, err = tune(capsys, tmp_path, "--scheme", scheme, "--parameter", parameter, "--range", *borders)
+    assert (code, told in err) == (2, True), err
+    assert not list(tmp_path.iterdir())
+
+
+def test_too_few_null_texts_show_before_anything_is_decoded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = tune(capsys, tmp_path, "--nulls", "salad:60")
+    assert (code, "too few texts" in err) == (2, True), err
+    assert not list(tmp_path.rglob("samples.jsonl"))
 
 
 def test_attacks_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,20 +5,18 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from wmbench.bench.draws import prompt_id
+from wmbench.bench.factories import foreign_code, made
 from wmbench.bench.plan import RunPlan, resolve_backbone
 from wmbench.bench.resolved import Resolved
 from wmbench.config import Choice, RunConfig, key_source
-from wmbench.errors import ConfigError, KeyFileError, PluginError, WmbenchError
-from wmbench.foreign import told
-from wmbench.host import Entry, Host, load_attribute
+from wmbench.errors import ConfigError, KeyFileError, PluginError
+from wmbench.host import Host, load_attribute
 from wmbench.keys import DEFAULT_VARIABLE, KeySource, SecretKey
 from wmbench.types import BackboneEntry, DatasetInfo, Encoder, NullText, Sample, SchemeContext, TextCodec
 
@@ -45,7 +43,7 @@ class Builder:
     def backbone(self, chosen: Resolved[BackboneEntry]) -> Backbone:
         identity = json.dumps([chosen.info.name, chosen.dump()], sort_keys=True)
         if identity not in self._backbones:
-            self._backbones[identity] = _made(chosen.entry, chosen.settings)
+            self._backbones[identity] = made(chosen.entry, chosen.settings)
         return self._backbones[identity]
 
     def backbone_by_name(self, name: str) -> Backbone:
@@ -62,15 +60,15 @@ class Builder:
     def encoder(self, name: str) -> Encoder:
         if name not in self._encoders:
             entry, argument = self.host.encoders.resolve(name)
-            self._encoders[name] = _made(entry, argument)
+            self._encoders[name] = made(entry, argument)
         return self._encoders[name]
 
     def prompts(self, plan: RunPlan) -> list[Sample]:
         limit = plan.prompt_limit
         if limit is not None and limit > _MANY_PROMPTS:
             self._say_once(f"{limit:,} prompts of {plan.dataset.label} are read and checked first")
-        with _foreign_code(plan.dataset.entry):
-            samples = list(_made(plan.dataset.entry, plan.dataset.argument, limit))
+        with foreign_code(plan.dataset.entry):
+            samples = list(made(plan.dataset.entry, plan.dataset.argument, limit))
         for sample in samples:
             _require_prompt(sample, plan.dataset)
         if not samples:
@@ -107,17 +105,17 @@ class Builder:
             self.note(message)
 
     def null_texts(self, chosen: Resolved[DatasetInfo], limit: int) -> Iterator[NullText]:
-        with _foreign_code(chosen.entry):
-            for null in _made(chosen.entry, chosen.argument, limit):
+        with foreign_code(chosen.entry):
+            for null in made(chosen.entry, chosen.argument, limit):
                 _require_null(null, chosen)
                 yield null
 
     def scheme(self, plan: RunPlan, codec: TextCodec, key: SecretKey | None) -> object:
         context = SchemeContext(codec, key, self.encoder, plan.decoding.block_length, plan.decoding.max_new_tokens)
-        return _made(plan.scheme.entry, plan.scheme.settings, context)
+        return made(plan.scheme.entry, plan.scheme.settings, context)
 
     def attack(self, chosen: Resolved[Any]) -> object:
-        return _made(chosen.entry, chosen.settings)
+        return made(chosen.entry, chosen.settings)
 
     def key(self, plan: RunPlan) -> SecretKey | None:
         """The user's key when the scheme depends on it."""
@@ -216,31 +214,3 @@ def _make_key(path: Path) -> None:
         os.link(aside, path)
     finally:
         aside.unlink()
-
-
-def _made(entry: Entry[Any], *arguments: object) -> Any:
-    factory = load_attribute(entry.info.factory, entry.plugin)
-    with _foreign_code(entry):
-        return factory(*arguments)
-
-
-def _module_of(entry: Entry[Any]) -> str:
-    """By its own name: an inline plugin is registered under a shorter one, too."""
-    name = entry.info.factory.partition(":")[0]
-    return getattr(sys.modules.get(name), "__name__", name)
-
-
-@contextmanager
-def _foreign_code(entry: Entry[Any]) -> Iterator[None]:
-    """Errors of a factory, or of a generator that it returned, name the plugin."""
-    try:
-        yield
-    except (WmbenchError, MemoryError):
-        raise
-    except (Exception, SystemExit) as error:
-        raise PluginError(
-            f"plugin {entry.plugin} failed to build {entry.info.name!r}",
-            where=entry.info.factory,
-            why=told(error, _module_of(entry)),
-            hint=entry.plugin.remedy,
-        ) from error

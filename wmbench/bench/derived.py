@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,6 +32,20 @@ def file_digest(path: Path) -> str | None:
             return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=12)).hexdigest()
     except OSError:
         return None
+
+
+def source_digest(path: Path) -> str | None:
+    """The same of a file of the user, which may be large: it is read once per process while it stays as it is."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return _digest_of(path, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+@lru_cache
+def _digest_of(path: Path, *state: int) -> str | None:
+    return file_digest(path)
 
 
 class DerivedFiles:

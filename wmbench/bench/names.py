@@ -1,9 +1,9 @@
-"""Looks up every name of a configuration in what is registered, and files of null texts, before anything else: settings
-are classes of plugins, and their modules may import torch for seconds before a typo would show."""
+"""Looks up every name of a configuration in what is registered, and where null texts come from, before anything else:
+settings are classes of plugins, and their modules may import torch for seconds before a typo would show."""
 
 from __future__ import annotations
 
-from wmbench.bench.null_files import TEXTS, file_nulls
+from wmbench.bench.factories import source_file
 from wmbench.config import ALL, CHAIN, FEW, LOCAL, Choice, RunConfig
 from wmbench.errors import ConfigError
 from wmbench.host import Host
@@ -51,11 +51,10 @@ def require_names(config: RunConfig, host: Host) -> None:
     for choice in config.backbones:
         if choice.name in host.backbones or not looks_like_a_path(choice.name):
             host.backbones.resolve(choice.name)
-    for name in (*config.datasets, *config.nulls):
+    for name in config.datasets:
         host.datasets.resolve(name)
     for name in config.nulls:
-        if name.startswith(TEXTS):  # else a missing file would show when all texts are decoded
-            next(file_nulls(name.removeprefix(TEXTS), 1), None)
+        source_file(*host.datasets.resolve(name))
     for choice in config.attacks:
         if choice.name not in (ALL, LOCAL, FEW):
             _require_attack(choice.name, host)

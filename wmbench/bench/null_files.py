@@ -14,8 +14,13 @@ from wmbench.bench.json_rows import json_rows
 from wmbench.errors import ConfigError
 from wmbench.types import NullText
 
-TEXTS = "texts:"
 _EXPECTED = 'each line is an object such as {"text": "...", "id": "...", "document": "..."}'
+
+
+def null_file(argument: str) -> Path:
+    """The file, when its first line is as it should be."""
+    next(file_nulls(argument, 1), None)
+    return Path(argument).expanduser()
 
 
 def file_nulls(argument: str, limit: int | None = None) -> Iterator[NullText]:

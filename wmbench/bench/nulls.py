@@ -25,7 +25,8 @@ from filelock import FileLock
 
 from wmbench.bench.attack_files import attack_batch, attack_into
 from wmbench.bench.attack_plan import AttackChain
-from wmbench.bench.derived import digest, file_digest
+from wmbench.bench.derived import digest, file_digest, source_digest
+from wmbench.bench.factories import source_file
 from wmbench.bench.jsonl import JsonlFile, Record
 from wmbench.bench.packed import kept_packed
 from wmbench.bench.plan import RunPlan
@@ -72,11 +73,12 @@ class NullSpec:
 
     @cached_property
     def identity(self) -> Settings:
+        file = source_file(self.source.entry, self.source.argument)
         return {
             "set": f"{self.source.info.name}{self.source.argument}",
             "plugin": str(self.source.entry.plugin),
-            # A set that is named by a file changes with that file.
-            "file": file_digest(Path(self.source.argument).expanduser()) if self.source.argument else None,
+            # A set that is read from a file changes with that file.
+            "file": source_digest(file) if file else None,
             "codec": self.codec.fingerprint,
             "tokens": list(self.lengths),
             "calibration": self.calibration,

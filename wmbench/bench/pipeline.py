@@ -33,7 +33,6 @@ from wmbench.bench.stages.lengths import LengthsStage
 from wmbench.bench.stages.metrics import FILE as METRICS
 from wmbench.bench.stages.metrics import MetricsStage
 from wmbench.bench.stages.prompts import PromptsStage
-from wmbench.bench.stages.quality import FILE as QUALITY
 from wmbench.bench.stages.quality import QualityStage
 from wmbench.bench.stages.score import ScoreStage
 from wmbench.bench.store import Owner, RunStore
@@ -107,7 +106,7 @@ def prepare(
         plan, builder, store, identity, samples, key, backbone, progress, tuple(observers), trace, note,
         clean, executor,
     )  # fmt: skip
-    if plan.config.judge and not store.derived.path(QUALITY).exists():
+    if plan.config.judge:
         require_judge_folder(plan.config.judge)
     with suppress(PluginError):  # a scheme that cannot score fails by itself, without the others
         if run.detector is not None:
@@ -145,7 +144,7 @@ def execution_order(runs: Sequence[Run]) -> list[Run]:
 
 def execute_all(runs: Sequence[Run]) -> Iterator[tuple[Run, Outcome | WmbenchError]]:
     """Every run with its end, controls first. One that fails leaves the others alone; the only one raises."""
-    _draw_nulls(runs)
+    draw_nulls(runs)
     for run in execution_order(runs):
         try:
             yield run, execute(run)
@@ -155,7 +154,7 @@ def execute_all(runs: Sequence[Run]) -> Iterator[tuple[Run, Outcome | WmbenchErr
             yield run, error
 
 
-def _draw_nulls(runs: Sequence[Run]) -> None:
+def draw_nulls(runs: Sequence[Run]) -> None:
     """Of runs that will need them, before any is decoded: that there are too few must not show after an hour."""
     drawn: set[str] = set()
     for run in runs:

@@ -95,9 +95,21 @@ def c4_nulls(argument: str, limit: int | None) -> Iterator[NullText]:
     `c4:<path>` reads a file (`text`, and `doc`, `url` or `id` to tell documents apart), `c4` a file
     `c4_realnewslike.jsonl[.gz]` among the data, else the hub's stream.
     """
-    path = Path(argument).expanduser() if argument else find_data("c4_realnewslike")
+    path = _c4_path(argument)
     rows = (row for _, row in json_rows(path)) if path is not None else _streamed()
     return islice(_one_per_document(rows), limit)
+
+
+def c4_file(argument: str) -> Path | None:
+    """What `c4_nulls` reads, when its first line is as it should be; None for the stream."""
+    path = _c4_path(argument)
+    if path is not None:
+        next(json_rows(path, limit=1), None)
+    return path
+
+
+def _c4_path(argument: str) -> Path | None:
+    return Path(argument).expanduser() if argument else find_data("c4_realnewslike")
 
 
 def _one_per_document(rows: Iterator[Mapping[str, Any]]) -> Iterator[NullText]:

@@ -18,11 +18,12 @@ from typing import Any, Final
 
 from wmbench.bench.build import Builder
 from wmbench.bench.measure import FPR_TARGETS, target_name
-from wmbench.bench.pipeline import execute, prepare_all
+from wmbench.bench.pipeline import draw_nulls, execute, prepare_all
 from wmbench.bench.plan import RunPlan, resolve_runs
 from wmbench.bench.resolved import slug, spec_hash
 from wmbench.bench.stages.base import Run
-from wmbench.config import ALL, Choice, RunConfig
+from wmbench.bench.stages.quality import judge_of
+from wmbench.config import ALL, HOW_NOT_WHAT, Choice, RunConfig
 from wmbench.disk import make_folder, pretty_json, write_atomic
 from wmbench.errors import ConfigError, UnknownNameError, WmbenchError
 from wmbench.host import Host
@@ -167,6 +168,7 @@ def prepare_sweep(planned: Sequence[PlannedPoint], builder: Builder, **options: 
 def run_sweep(points: Sequence[PreparedPoint], note: Callable[[str], None] = lambda _: None) -> Iterator[Settings]:
     """The record of every point, as soon as it is measured. Each control is executed once."""
     reference: dict[str, Answers] = {}
+    draw_nulls([prepared.run for prepared in points])
     for number, prepared in enumerate(points, start=1):
         point, run = prepared.planned, prepared.run
         note(f"point {number} of {len(points)}: {shown(point.settings)}")
@@ -215,15 +217,35 @@ def _short(value: Any) -> str:
 # --- results ---------------------------------------------------------------------------------------------------
 
 
-def sweep_folder(config: RunConfig, grid: Grid, planned: Sequence[PlannedPoint]) -> Path:
-    """Named by what is swept and on what; the same command finds it again."""
-    plans = [
-        [dict(p.settings), p.plan.scheme.dump(), p.plan.backbone.dump(), p.plan.decoding.model_dump(mode="json")]
-        for p in planned
-    ]
-    label = "_".join(slug(name).replace("_", "-") for name in (planned[0].plan.scheme.label, grid.name))
-    where = [plans, [p.plan.dataset.label for p in planned], config.samples, config.seed]
-    return config.output / "sweeps" / f"{label}_{planned[0].plan.backbone.label}_{spec_hash({'points': where})}"
+_RESOLVED: Final = {
+    "schemes", "backbones", "datasets", "decoding", "seed", "retries",
+    "prf", "key", "attacks", "filters", "nulls", "judge",
+}  # fmt: skip
+"""Fields whose resolved values a point has elsewhere: two ways to say one thing count as one, and so do two places of
+one key."""
+
+
+def sweep_folder(grid: Grid, points: Sequence[PreparedPoint]) -> Path:
+    """Named by all that determines its figures; the same command finds it again."""
+    planned = points[0].planned.plan
+    label = "_".join(slug(name).replace("_", "-") for name in (planned.scheme.label, grid.name))
+    found = spec_hash({"points": [_determined_by(point) for point in points]})
+    return planned.config.output / "sweeps" / f"{label}_{planned.backbone.label}_{found}"
+
+
+def _determined_by(point: PreparedPoint) -> Settings:
+    run, plan, judge = point.run, point.run.plan, judge_of(point.run)
+    return {
+        "point": dict(point.planned.settings),
+        "texts": run.identity,
+        "dataset": plan.dataset.label,
+        "scheme": plan.scheme.dump(),
+        "filters": plan.filters.model_dump(mode="json"),
+        "attacks": [attack.describe() for attack in plan.attacks],
+        "nulls": [nulls.identity for nulls in run.nulls],
+        "judge": judge if isinstance(judge, str) else [judge.name, judge.identity],
+        "asked": plan.config.model_dump(mode="json", exclude={*HOW_NOT_WHAT, *_RESOLVED}),
+    }
 
 
 def document(grid: Grid, planned: Sequence[PlannedPoint], points: Sequence[Settings]) -> Settings:

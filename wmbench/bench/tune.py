@@ -8,6 +8,7 @@ setting; on few samples it is noisy, so the interval of every point is reported 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any, Final, Literal
 
 from wmbench.bench.build import Builder
 from wmbench.bench.measure import FPR_TARGETS, target_name
-from wmbench.bench.pipeline import execute, prepare_all
+from wmbench.bench.pipeline import draw_nulls, execute, prepare_all
 from wmbench.bench.plan import RunPlan, resolve_runs
 from wmbench.bench.resolved import slug, spec_hash
 from wmbench.bench.sweep import control_beside
@@ -175,18 +176,25 @@ class Tuning:
         low, high = value / 4, value * 4
         if self.whole:
             low, high = float(max(1, round(low))), float(round(high))
-        for border in (low, high):
-            try:
-                self._plan(self._at(border))
-            except ConfigError as error:
-                error.hint = _GIVE_RANGE
-                raise
+        try:
+            self.require(low, high)
+        except ConfigError as error:
+            error.hint = _GIVE_RANGE
+            raise
         return low, high
+
+    def require(self, *values: float) -> None:
+        """Refuse values that the setting does not permit, before any of them is measured."""
+        for value in values:
+            if not math.isfinite(value):  # it could not be written down
+                raise ConfigError(f"{self.parameter} is {value:g}: not a number to search at", hint=_GIVE_RANGE)
+            self._plan(self._at(value))
 
     def measure(self, value: float, builder: Builder, **options: Any) -> Settings:
         """A run at this value: the goal's figure, and the other one where it is there."""
         marked = self._plan(self._at(value))
         clean, run = prepare_all([control_beside(marked, self.host), marked], builder, **options)
+        draw_nulls([run])
         cleaned, outcome = execute(clean), execute(run)
         if outcome.metrics is None:
             raise ConfigError(f"{marked.scheme.label} has no detector, so it cannot be tuned")

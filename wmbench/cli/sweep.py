@@ -81,7 +81,7 @@ def sweep(
                 continue
             failed = any(point["failed"] > config.failure_limit for point in measured)
             exit_code = max(exit_code, int(failed))
-            result, folder = document(grid, points, measured), sweep_folder(config, grid, points)
+            result, folder = document(grid, points, measured), sweep_folder(grid, ready)
             swept = [word for axis in vary for word in ("--vary", axis)] or ["--sweep", grid.name]
             command = command_line(arguments, invocation.plugin_files, ["sweep", *swept])
             has_charts = _write(folder, result, command)

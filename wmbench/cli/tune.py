@@ -78,6 +78,7 @@ def tune(
         raise click.UsageError("The range is empty: give the lower border first.")
     if tuning.whole and not (low.is_integer() and high.is_integer()):
         raise click.UsageError(f"{parameter} takes whole numbers: give such borders.")
+    tuning.require(low, high)
     search = Search(low, high, goal.target, goal.tolerance, evaluations, tuning.whole)
     builder, progress = Builder(invocation.host, note), ProgressObserver()
     path: list[dict[str, Any]] = []

@@ -110,6 +110,11 @@ def null_texts(argument: str, limit: int | None = None, workers: int | None = No
     return _in_processes(seeds, workers)
 
 
+def require_domain(argument: str) -> None:
+    if argument:
+        _known(argument)
+
+
 def null_text(seed: int) -> NullText:
     """The null text of one seed: an answer to a prompt of its domain, cut where a model's answer might be cut."""
     domain = DOMAINS[seed % len(DOMAINS)]
@@ -184,6 +189,16 @@ def clean_texts(argument: str, limit: int | None = None) -> Iterator[NullText]:
     for generation in decode(islice(clean_samples(argument), limit), engine, decoding, batch_size=CLEAN_BATCH):
         origin = generation.sample
         yield NullText(origin.id, generation.text, f"clean:{argument}", document=origin.id, domain=origin.dataset)
+
+
+def require_backbone(argument: str) -> None:
+    from wmbench.host import Host
+
+    try:
+        Host.discover().backbones.resolve(argument)
+    except UnknownNameError as error:
+        error.hint = "name one that `wmbench ls backbones` lists; one of a --plugin FILE.py makes no null texts"
+        raise
 
 
 def clean_samples(backbone: str) -> Iterator[Sample]:

@@ -43,9 +43,9 @@ def register_datasets() -> list[DatasetInfo]:
         ("tuning", "tuning_prompts", "60 lab prompts to choose settings on: the last 20 of each of the three sets"),
     )
     nulls = (
-        ("lab", "null_texts", "fresh lab documents of all three domains, 150-300 tokens, by seed"),
-        ("lab:", "null_texts", "fresh lab documents of one domain, e.g. lab:finance"),
-        ("clean:", "clean_texts", "unmarked answers of a backbone to lab prompts, e.g. clean:mini"),
+        ("lab", "null_texts", "require_domain", "fresh lab documents of all three domains, 150-300 tokens, by seed"),
+        ("lab:", "null_texts", "require_domain", "fresh lab documents of one domain, e.g. lab:finance"),
+        ("clean:", "clean_texts", "require_backbone", "unmarked answers of a backbone to lab prompts, e.g. clean:mini"),
     )
     hub = DatasetInfo(
         "hf:",
@@ -54,7 +54,10 @@ def register_datasets() -> list[DatasetInfo]:
     )
     return [
         *(DatasetInfo(name, summary, f"{DATASETS}:{factory}") for name, factory, summary in prompts),
-        *(DatasetInfo(name, summary, f"{DATASETS}:{factory}", kind="nulls") for name, factory, summary in nulls),
+        *(
+            DatasetInfo(name, summary, f"{DATASETS}:{factory}", kind="nulls", source=f"{DATASETS}:{check}")
+            for name, factory, check, summary in nulls
+        ),
         hub,
     ]
 

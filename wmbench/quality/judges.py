@@ -41,7 +41,10 @@ def find_judge(name: str, codec: TextCodec) -> FoundJudge | str:
     require_judge(name)
     if name == DEFAULT_JUDGE:
         return _embedded(codec)
-    return FoundJudge(name, name, lambda: _hub_judge(name.removeprefix(_HUB)))
+    folder = Path(name.removeprefix(_HUB)).expanduser()
+    # Of what is on the hub only the name can be known without asking the hub.
+    identity = _content(folder) if folder.is_dir() else name
+    return FoundJudge(name, identity, lambda: _hub_judge(name.removeprefix(_HUB)))
 
 
 def require_judge(name: str) -> None:
@@ -75,6 +78,15 @@ def _embedded(codec: TextCodec) -> FoundJudge | str:
     if identity is None:
         return f"the weights of {DEFAULT_JUDGE} are not installed"
     return FoundJudge(DEFAULT_JUDGE, identity, Judge)
+
+
+def _content(folder: Path) -> str:
+    """Of all files that a model in a folder is made of."""
+    from wmbench.bench.derived import digest, source_digest
+    from wmbench.semantics.hf_encoder import MODEL_FILES
+
+    files = {path for pattern in MODEL_FILES for path in folder.glob(pattern) if path.is_file()}
+    return digest([[path.name, source_digest(path)] for path in sorted(files)])
 
 
 def _hub_judge(name: str) -> TextJudge:

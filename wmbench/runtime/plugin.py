@@ -100,6 +100,7 @@ def register_datasets() -> list[DatasetInfo]:
             "null texts from a file: texts:<path> (.jsonl or .jsonl.gz)",
             "wmbench.bench.null_files:file_nulls",
             kind="nulls",
+            source="wmbench.bench.null_files:null_file",
         ),
         *_paper_data(),
     ]
@@ -112,6 +113,11 @@ def _paper_data() -> list[DatasetInfo]:
         DatasetInfo("finance_qa", "WaterBench: 200 money questions", f"{module}:finance_qa"),
         DatasetInfo("alpacafarm", "WaterBench: 805 instructions", f"{module}:alpacafarm"),
         DatasetInfo("longform_qa", "WaterBench: 200 questions that ask for long answers", f"{module}:longform_qa"),
-        DatasetInfo("c4", "C4 RealNewsLike, one crop per document", f"{module}:c4_nulls", kind="nulls"),
-        DatasetInfo("c4:", "the same from a file: c4:<path>", f"{module}:c4_nulls", kind="nulls"),
+        *(
+            DatasetInfo(name, summary, f"{module}:c4_nulls", kind="nulls", source=f"{module}:c4_file")
+            for name, summary in (
+                ("c4", "C4 RealNewsLike, one crop per document"),
+                ("c4:", "the same from a file: c4:<path>"),
+            )
+        ),
     ]

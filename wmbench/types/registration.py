@@ -97,6 +97,10 @@ class DatasetInfo(Registered):
     """Prompts (`factory(argument, limit) -> Sequence[Sample]`) or null texts (`-> Iterator[NullText]`)."""
 
     kind: Literal["prompts", "nulls"] = "prompts"
+    source: str | None = None
+    """Of null texts: import path of `source(argument) -> Path | None`, called before anything is loaded. It refuses an
+    argument that cannot work, and returns the file that the texts are read from, which is then part of what they are;
+    None: no file. Without it an argument that is the path of a file is that file."""
 
 
 @dataclass(frozen=True, slots=True)
