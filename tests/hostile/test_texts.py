@@ -60,7 +60,7 @@ def test_a_list_of_any_bytes_is_judged_or_refused(
     file = tmp_path / "any.jsonl"
     file.write_bytes(content)
     answer = detect(file, calibrations["dlm_kgw"])
-    assert answer.code == 0 or f"{file}:" in answer.err
+    assert answer.code == 0 or str(file) in answer.err
 
 
 def test_pages_and_plain_output_of_texts_made_by_hand(calibrations: dict[str, Path], tmp_path: Path) -> None:
