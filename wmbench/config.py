@@ -120,7 +120,7 @@ class RunConfig(BaseModel):
     batch_size: int = Field(8, ge=1, description="Samples decoded side by side; changes speed, never the texts.")
     failure_limit: float = Field(0.05, ge=0, le=1, description="Share of failed items above which the exit code is 1.")
     workers: int = Field(1, ge=1, description="Processes that share the work; changes speed, never a result.")
-    retry_failed: bool = Field(False, description="Attack again what an attack failed on before.")
+    retry_failed: bool = Field(False, description="Retry the texts on which an attack failed before.")
     max_calls: int | None = Field(None, ge=0, description="Calls that all LLM attacks of the command may make.")
     max_cost: float | None = Field(None, ge=0, description="What they may spend; they need their prices, too.")
     output: Path = Field(Path("runs"), description="Folder that holds the run folders.")

@@ -113,7 +113,7 @@ class Registry(Mapping[str, Entry[Info]]):
         head, colon, argument = name.partition(":")
         if colon and head + ":" in self._entries:
             if not argument:
-                raise ConfigError(f"{self.kind} {name!r} needs something behind the colon", hint=f"{head}:<argument>")
+                raise ConfigError(f"{self.kind} {name!r} needs an argument after the colon", hint=f"{head}:<argument>")
             return self._entries[head + ":"], argument
         hint = "run `wmbench ls` to see what is installed; what a file of your own registers needs --plugin FILE.py"
         raise UnknownNameError(self.kind, name, self._entries, hint=hint)

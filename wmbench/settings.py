@@ -37,7 +37,7 @@ def read_settings_file(path: Path) -> Settings:
             f"the configuration file is not valid {kind}",
             where=str(path),
             why=str(error),
-            hint="correct it; what is no TOML must be YAML, and TOML ends in .toml",
+            hint="correct it; files that end in .toml are read as TOML, all others as YAML",
         ) from error
     if data is None:
         return {}

@@ -31,7 +31,7 @@ def register_attacks() -> list[AttackInfo]:
         ),
         AttackInfo(
             name="swap",
-            summary="lets neighbouring words change places",
+            summary="swaps neighbouring words",
             factory="wmbench_attacks.words:Swap",
             config="wmbench_attacks.words:SwapConfig",
             preserves="the multiset of words",
@@ -113,7 +113,7 @@ def register_attacks() -> list[AttackInfo]:
         *_llm_attacks(),
         AttackInfo(
             name="parrot",
-            summary="a T5 paraphraser says every sentence again: of several beams the one least like it",
+            summary="a T5 paraphraser, sentence by sentence; keeps the beam least like the original",
             factory=f"{SEQ2SEQ}:SentenceParaphraser",
             config=f"{SEQ2SEQ}:ParrotConfig",
             cost="model",
@@ -123,7 +123,7 @@ def register_attacks() -> list[AttackInfo]:
         ),
         AttackInfo(
             name="dipper",
-            summary="a T5 paraphraser with lexical and order diversity says three sentences at a time again",
+            summary="a T5 paraphraser with lexical and order diversity, three sentences at a time",
             factory=f"{SEQ2SEQ}:Dipper",
             config=f"{SEQ2SEQ}:DipperConfig",
             cost="model",
@@ -133,7 +133,7 @@ def register_attacks() -> list[AttackInfo]:
         ),
         AttackInfo(
             name="pegasus",
-            summary="a Pegasus paraphraser says every sentence again by beam search",
+            summary="a Pegasus paraphraser, sentence by sentence, by beam search",
             factory=f"{SEQ2SEQ}:SentenceParaphraser",
             config=f"{SEQ2SEQ}:PegasusConfig",
             cost="model",
@@ -141,7 +141,7 @@ def register_attacks() -> list[AttackInfo]:
         ),
         AttackInfo(
             name="round-trip",
-            summary="every sentence into another language and back, by an engine on this machine",
+            summary="translates every sentence into another language and back, by an engine on this machine",
             factory="wmbench_attacks.translate:RoundTrip",
             config="wmbench_attacks.translate:RoundTripConfig",
             cost="model",
@@ -165,9 +165,9 @@ def _nonuniform(name: str, summary: str, factory: str, config: str = "NonUniform
 
 def _llm_attacks() -> list[AttackInfo]:
     described = (
-        ("rewrite", "rewrite_sentences", "LlmConfig", "an LLM says every sentence in other words"),
+        ("rewrite", "rewrite_sentences", "LlmConfig", "an LLM rewords every sentence"),
         ("compress", "compress_sentences", "LengthConfig", "an LLM shortens every sentence to 60-70% of its words"),
-        ("expand", "expand_sentences", "LlmConfig", "an LLM says every sentence more explicitly"),
+        ("expand", "expand_sentences", "LlmConfig", "an LLM makes every sentence more explicit"),
         ("translate", "translate_sentences", "TranslateConfig", "an LLM translates every sentence and back"),
         ("document-rewrite", "rewrite_document", "LlmConfig", "an LLM paraphrases the text as a whole"),
         ("document-compress", "compress_document", "LengthConfig", "an LLM shortens the text to 60-70% of its words"),

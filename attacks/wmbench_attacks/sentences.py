@@ -26,7 +26,7 @@ def require_splitter() -> None:
     """Fails when the library is missing."""
     if importlib.util.find_spec("nupunkt") is None:
         raise ConfigError(
-            "sentences cannot be told apart without the package nupunkt", hint="pip install 'wmbench[attacks]'"
+            "sentences cannot be split without the package nupunkt", hint="pip install 'wmbench[attacks]'"
         )
 
 

@@ -172,7 +172,7 @@ def test_models_check(masked_lms: dict[str, Path], tmp_path: Path, capsys: pytes
     tensors["bert.embeddings.LayerNorm.bias"][3] = torch.nan
     save_file(tensors, directory / "model.safetensors")
     assert run_cli([*arguments, f"masked-lm:{directory}"]) == 4
-    assert "LayerNorm.bias holds values that are no numbers" in capsys.readouterr().err
+    assert "LayerNorm.bias holds values that are not numbers" in capsys.readouterr().err
 
 
 def test_attacks_load_one_by_its_directory(masked_lms: dict[str, Path]) -> None:

@@ -72,7 +72,7 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("validate --scheme none -F min_token=3", 2, ["did you mean 'min_tokens'", "wmbench validate"]),
         ("detect folder --scheme patternmark --backbone tiny", 2, ["holds no text", "next step: name the file itself"]),
         ("key id file", 2, ["no usable key", "where: file", "64 or more hexadecimal digits"]),
-        ("compare nowhere folder", 2, ["there is no such run folder", "where: nowhere"]),
+        ("compare nowhere folder", 2, ["no such run folder", "where: nowhere"]),
         ("compare folder folder", 2, ["this folder has no results", "where: folder\n", "scheme `none`"]),
         ("compare folder damaged file", 2, ["Two runs are compared, but 3 were given"]),
         ("compare folder", 2, ["Two runs are compared, but 1 were given"]),
@@ -159,4 +159,4 @@ def test_an_interrupted_command_that_keeps_nothing_says_so(
 ) -> None:
     monkeypatch.setattr("wmbench.cli.calibrate.config_from_options", interrupt)
     assert main(["calibrate", "--scheme", "none", "--out", "c.npz"]) == 130
-    assert "no result was saved: the same command begins anew" in capsys.readouterr().err
+    assert "nothing was saved; the same command starts over" in capsys.readouterr().err

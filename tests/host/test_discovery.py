@@ -270,7 +270,7 @@ def test_prefix_names_take_an_argument(fakes: FakeDistributions) -> None:
     entry, argument = datasets.resolve("lines:some/file.jsonl:2")
     assert (entry.info.name, argument) == ("lines:", "some/file.jsonl:2")
     assert datasets["lines:x"] is entry
-    with pytest.raises(ConfigError, match="behind the colon"):
+    with pytest.raises(ConfigError, match="after the colon"):
         datasets.resolve("lines:")
     with pytest.raises(UnknownNameError):
         datasets.resolve("linse:x")

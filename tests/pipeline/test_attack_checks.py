@@ -29,7 +29,7 @@ from wmbench.types import Attacked, AttackInput
         ("substitute", {"model": "hf:./nowhere"}, "no directory"),
         ("substitute", {"model": "tinny"}, "unknown backbone 'tinny'"),
         ("remask", {"backbone": "tinny"}, "unknown backbone 'tinny'"),
-        ("remask", {"backbone": "masked-lm:"}, "needs something behind the colon"),
+        ("remask", {"backbone": "masked-lm:"}, "needs an argument after the colon"),
         ("remask", {"backbone": "./nowhere"}, "directory"),
         ("nonuniform-regions", {"compress": "lab-compres"}, "unknown attack 'lab-compres'"),
     ],

@@ -130,7 +130,7 @@ def test_settings_are_layered_library_backbone_scheme_user() -> None:
         ({"attacks": ["flaky:0.3", {"name": "flaky", "params": {"rate": 0.3}}]}, "chosen twice"),
         ({"backbone": "tinny"}, "did you mean 'tiny'"),
         ({"datasets": ["jsnol:x"]}, "unknown dataset"),
-        ({"datasets": ["jsonl:"]}, "behind the colon"),
+        ({"datasets": ["jsonl:"]}, "after the colon"),
         ({"nulls": ["lab:finanse"]}, "unknown lab domain 'finanse': did you mean 'finance'"),
         ({"nulls": ["lab", "clean:tinny"]}, "unknown backbone 'tinny': did you mean 'tiny'"),
         ({"nulls": ["c4:nowhere.jsonl"]}, "cannot be read"),

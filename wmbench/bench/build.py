@@ -79,13 +79,13 @@ class Builder:
             raise ConfigError(
                 f"dataset {plan.dataset.label!r}: prompt id {taken!r} is that of a retry",
                 why=f"it would be taken for a further answer to prompt {prompt_id(taken)!r}",
-                hint="let no id end in ~ and a number",
+                hint="choose ids that do not end in ~ and a number",
             )
         if cut := next((sample.id for sample in samples if sample.id.endswith("\0")), None):
             raise ConfigError(
                 f"dataset {plan.dataset.label!r}: prompt id {cut!r} ends in a zero character",
                 why="arrays of strings, which keep the ids of scores, drop it",
-                hint="let no id end in it",
+                hint="choose ids that do not end in it",
             )
         wanted = plan.config.passed.get("samples")  # what a preset says is no promise
         if wanted is not None and len(samples) < wanted:

@@ -50,7 +50,7 @@ class MeasuredRun:
     @classmethod
     def read(cls, folder: Path) -> MeasuredRun:
         if not folder.is_dir():
-            raise ConfigError("there is no such run folder", where=str(folder), hint="check the folder's name")
+            raise ConfigError("no such run folder", where=str(folder), hint="check the folder's name")
         file = folder / "metrics.json"
         try:
             metrics = json.loads(file.read_bytes())

@@ -229,7 +229,7 @@ class NullLibrary:
         if times > 1:
             raise ConfigError(
                 f"null set {spec.label!r} has two texts with the id {repeated!r}",
-                hint="let every text have an id of its own, and those of one document the same `document`",
+                hint="give every text its own id, and the texts of one document the same `document`",
             )
         return [_record(item) for item in picked]
 

@@ -102,7 +102,7 @@ class WorkerPool:
         except BrokenProcessPool as error:
             raise IntegrityError(
                 "a worker process died",
-                why="most often the memory was not enough for so many models",
+                why="usually there was not enough memory for so many models",
                 hint="run the same command with fewer --workers: it resumes",
             ) from error
         finally:

@@ -37,4 +37,4 @@ class AnalyseGroup(click.Group):
 @click.group(cls=AnalyseGroup)
 @global_options
 def analyse() -> None:
-    """Experiments of the installed plugins that look inside a scheme."""
+    """Run experiments of installed plugins that look inside a scheme."""

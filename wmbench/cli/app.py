@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from wmbench.host import PluginRecord
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "run": ("wmbench.cli.run:run", "Generate watermarked texts, attack them, and measure how well they are found."),
+    "run": ("wmbench.cli.run:run", "Generate watermarked texts, attack them, and measure how well they are detected."),
     "generate": ("wmbench.cli.generate:generate", "Answer prompts and print the texts."),
     "calibrate": ("wmbench.cli.calibrate:calibrate", "Score null texts under a key and save the result."),
     "detect": ("wmbench.cli.detect:detect", "Look for a watermark in texts: p-value, verdict, evidence."),
     "attack": ("wmbench.cli.attack:attack", "Attack texts outside of a run and print the results."),
     "tune": ("wmbench.cli.tune:tune", "Search one setting of a scheme to a target quality or detection rate."),
     "sweep": ("wmbench.cli.sweep:sweep", "Measure a scheme over a grid of settings."),
-    "analyse": ("wmbench.cli.analyse:analyse", "Experiments of the installed plugins that look inside a scheme."),
+    "analyse": ("wmbench.cli.analyse:analyse", "Run experiments of installed plugins that look inside a scheme."),
     "report": (
         "wmbench.cli.report:report",
         "Write a report on finished runs (offline HTML page, JSON, CSV, LaTeX, Markdown).",
@@ -175,7 +175,7 @@ def _report(error: BaseException, words: Sequence[str], command: str) -> int:
     """Print what, where, why and the next step; return the exit code."""
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         if command not in _RESUMABLE:
-            click.echo("error: interrupted\n  next step: no result was saved: the same command begins anew", err=True)
+            click.echo("error: interrupted\n  next step: nothing was saved; the same command starts over", err=True)
             return _INTERRUPTED
         error = Interrupted("interrupted", hint="run the same command again: it resumes")
     if isinstance(error, WmbenchError):

@@ -44,9 +44,9 @@ def attack(
     """Attack texts outside of a run and print the results, attack by attack.
 
     A file is one text; a .jsonl file, such as a run's samples.jsonl, has one text per line (id, text, prompt); a folder
-    is searched for both; - is standard input. Randomness depends on the seed and a text's id, which is the name of
-    its file where it has no other: a run's samples come out as in the run. A text that an attack failed on has no
-    result but the reason, on standard error or as `error`.
+    is searched for both; - is standard input. Randomness depends on the seed and a text's id (the name of its
+    file, if it has no other), so a run's samples come out as in the run. Where an attack fails, the reason takes the
+    place of the text: on standard error, or as `error`.
     """
     from wmbench.bench.plan import resolve_one
 

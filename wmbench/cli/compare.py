@@ -16,13 +16,13 @@ Figure = Mapping[str, Any]
 
 @click.command()
 @click.argument("runs", metavar="A B", nargs=-1)
-@click.option("--different-nulls", is_flag=True, help="Compare although the null sets differ; the result is flagged.")
+@click.option("--different-nulls", is_flag=True, help="Compare even if the null sets differ; the result is flagged.")
 @json_option
 @global_options
 def compare(runs: tuple[str, ...], different_nulls: bool, as_json: bool) -> None:
     """Compare two runs on the prompts they share, with paired intervals: A minus B, for every attack both have.
 
-    Prompts are resampled as pairs, and so are the null texts. Runs that stand on different null sets are refused.
+    Prompts are resampled as pairs, and so are the null texts. Runs with different null sets are refused.
     """
     from wmbench.bench.comparison import compare_runs
 

@@ -36,7 +36,7 @@ Record = Mapping[str, Any]
 
 @click.command()
 @click.argument("name")
-@click.option("--kind", type=click.Choice(KINDS), help="What NAME is, where several things have that name.")
+@click.option("--kind", type=click.Choice(KINDS), help="What NAME is, if several things have that name.")
 @click.option(
     "-S", "--set", "settings", metavar="NAME=VALUE", multiple=True, help="Setting to test with; may be repeated."
 )
@@ -65,7 +65,7 @@ def conform(
     tolerance: float | None,
     as_json: bool,
 ) -> int:
-    """Check a plugin against the contract of its kind, and say which checks it keeps.
+    """Check a plugin against the contract of its kind, and list which checks pass.
 
     NAME is a scheme, attack, backbone or encoder, installed or given with --plugin. These are the suites of
     wmbench.testing, run by pytest; the texts are short, so a scheme may need a stronger setting than its default.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     required=True,
     help="Passages, .jsonl or .jsonl.gz: text, and document (or doc) to tell documents apart; may be repeated.",
 )
-@click.option("--documents", type=click.IntRange(2), help="Take the passages of so many documents (default: all).")
+@click.option("--documents", type=click.IntRange(2), help="How many documents to take passages from (default: all).")
 @click.option("--keys", type=click.IntRange(1), default=25, show_default=True, help="Keys, derived from yours.")
 @normalise_option
 @click.option("--output", metavar="FOLDER", help="Folder that keeps the features (default: runs).")

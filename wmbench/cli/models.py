@@ -132,7 +132,7 @@ def _refuse_broken_numbers(model: Any) -> None:
     for name, parameter in model.named_parameters():
         if not parameter.isfinite().all():
             raise IntegrityError(
-                f"{name} holds values that are no numbers",
+                f"{name} holds values that are not numbers",
                 why="its file is damaged, or it overflows the chosen dtype",
                 hint="download the weights again, or choose another dtype: -B dtype=bfloat16",
             )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def new(invocation: Invocation, kind: Kind, name: str, folder: str | None, as_json: bool) -> None:
     """Write a plugin package to start from: a scheme or an attack that works, with its tests.
 
-    The scheme is a keyed green list with its detector, the attack says words twice; both come with settings, contract
+    The scheme is a keyed green list with its detector, the attack repeats words; both come with settings, contract
     tests and a README.
     """
     from wmbench.scaffold import NewPlugin, require_free, write_plugin

@@ -16,9 +16,9 @@ _CALIBRATION_SHARE = 0.7
 @click.option("--scheme", "schemes", metavar="NAME", multiple=True, required=True, help="Scheme; may be repeated.")
 @scheme_options
 @click.option("--nulls", metavar="NAME", help="Null texts: a registered set, or texts:PATH (default: lab).")
-@click.option("--texts", type=click.IntRange(10), default=1000, show_default=True, help="How many of them.")
+@click.option("--texts", type=click.IntRange(10), default=1000, show_default=True, help="How many null texts.")
 @click.option("--keys", type=click.IntRange(1), default=25, show_default=True, help="Keys, derived from yours.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the shuffled and uniform tokens.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the shuffled and uniform tokens.")
 @click.option("--output", metavar="FOLDER", help="Folder that holds the null texts (default: runs).")
 @json_option
 @global_options

@@ -49,9 +49,9 @@ _FAILURE_LIMIT = click.option(
     "--failure-limit", type=float, help="Share of failed items above which the exit code is 1 (default: 0.05)."
 )
 _BUDGETS = [
-    click.option("--max-calls", type=int, help="Calls that all LLM attacks of this command may make."),
+    click.option("--max-calls", type=int, help="Budget of calls for all LLM attacks of this command together."),
     click.option(
-        "--max-cost", type=float, help="What they may spend; needs their settings price_in and price_out, too."
+        "--max-cost", type=float, help="Budget of money for them; needs the attacks' settings price_in and price_out."
     ),
 ]
 
@@ -81,11 +81,11 @@ _SETTINGS = [
 
 _DECODING = [
     _SEED,
-    click.option("--batch-size", type=int, help="Samples decoded side by side (default: 8); never changes a text."),
+    click.option("--batch-size", type=int, help="Samples decoded together (default: 8); never changes a text."),
     _DEVICE,
     click.option("--compile", "compiled", is_flag=True, help="Compile the model. Short for -B compile=true."),
     click.option(
-        "--no-chat-template", is_flag=True, help="Prompts as they are, without layout. Short for -B prompt=plain."
+        "--no-chat-template", is_flag=True, help="Use prompts as they are, without layout. Short for -B prompt=plain."
     ),
 ]
 
@@ -105,7 +105,7 @@ _RUN = [
         "--scheme", "schemes", metavar="NAME", multiple=True, help="Watermark scheme; may be repeated; `all` means all."
     ),
     _ATTACK,
-    click.option("--no-attacks", is_flag=True, help="Attack nothing."),
+    click.option("--no-attacks", is_flag=True, help="Run no attacks."),
     _ATTACK_SET,
     click.option(
         "--dataset",
@@ -117,7 +117,7 @@ _RUN = [
     click.option("--samples", type=int, help="Prompts taken from each dataset."),
     click.option("--top-up", is_flag=True, help="Answer further prompts until --samples texts are kept."),
     click.option(
-        "--retries", type=int, help="Answer a prompt again, so often, when the filters drop its text (default: 0)."
+        "--retries", type=int, help="How often to answer a prompt again when the filters drop its text (default: 0)."
     ),
     click.option(
         "-F",
@@ -136,22 +136,22 @@ _RUN = [
     click.option(
         "--attacked-nulls",
         type=int,
-        help="Held-out null texts that are attacked too, for false positives (default: 0).",
+        help="Held-out null texts to attack as well, to measure false positives (default: 0).",
     ),
     click.option(
         "--length",
         "lengths",
         type=int,
         multiple=True,
-        help="Detect after so many tokens, too; may be repeated. How many does it take?",
+        help="Also detect from the first INTEGER tokens only, to see how many it takes; may be repeated.",
     ),
     click.option("--judge", metavar="NAME", help="Judge of fluency: mini-judge (default) or hf:MODEL."),
     click.option(
-        "--preset", metavar="NAME", default="quick", show_default=True, help="Named defaults below your own settings."
+        "--preset", metavar="NAME", default="quick", show_default=True, help="Named defaults; your own settings win."
     ),
     _FAILURE_LIMIT,
     click.option("--workers", type=int, help="Processes that share the work (default: 1); never changes a result."),
-    click.option("--retry-failed", is_flag=True, help="Attack again what an attack failed on before."),
+    click.option("--retry-failed", is_flag=True, help="Retry the texts on which an attack failed before."),
     *_BUDGETS,
     *_NULLS,
 ]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @global_options
 @click.pass_obj
 def run(invocation: Invocation, /, trace: bool, dry_run: bool, as_json: bool, **options: Any) -> int:
-    """Generate watermarked texts, attack them, and measure how well they are found; resumes what is missing.
+    """Generate watermarked texts, attack them, and measure how well they are detected; resumes what is missing.
 
     Each scheme and dataset has a folder of its own, named by what determines its texts. The same command finds it
     again, does what is missing, and says "already complete" when nothing is.

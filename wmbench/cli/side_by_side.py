@@ -46,7 +46,7 @@ def _label(folder: Path) -> str:
 
     run = RunStore(folder).read_run()
     if run is None:
-        raise ConfigError("this is no run folder", where=str(folder), hint="give folders that `wmbench run` made")
+        raise ConfigError("this is not a run folder", where=str(folder), hint="give folders that `wmbench run` made")
     return str(run["scheme"]["name"])
 
 

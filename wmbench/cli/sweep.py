@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     "setting; NAME,NAME=[[1,2],[3,4]] moves two together.",
 )
 @click.option(
-    "--sweep", "named", metavar="NAME", multiple=True, help="Sweep that the scheme brings; `all` means all of them."
+    "--sweep", "named", metavar="NAME", multiple=True, help="Sweep that the scheme defines; `all` means all of them."
 )
 @click.option("--dry-run", is_flag=True, help="Print the points of the grid; write nothing.")
 @run_options

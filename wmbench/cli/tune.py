@@ -24,14 +24,14 @@ _TARGETS = {"quality": (0.34, 0.03), "tpr": (0.97, 0.01)}
     type=click.Choice(list(_TARGETS)),
     default="quality",
     show_default=True,
-    help="quality: delta log-perplexity to clean texts; tpr: share of unattacked texts found.",
+    help="quality: delta log-perplexity to clean texts; tpr: share of unattacked texts detected.",
 )
 @click.option("--target", type=float, help="What to reach (default: 0.34 nats per token, or a TPR of 0.97).")
-@click.option("--tolerance", type=float, help="How near is near enough (default: 0.03, or 0.01).")
+@click.option("--tolerance", type=float, help="How close to the target is close enough (default: 0.03, or 0.01).")
 @click.option(
     "--range", "borders", type=float, nargs=2, metavar="LOW HIGH", help="Where to search (default: x/4 to 4x)."
 )
-@click.option("--evaluations", type=click.IntRange(2), default=8, show_default=True, help="Runs at most.")
+@click.option("--evaluations", type=click.IntRange(2), default=8, show_default=True, help="Maximum number of runs.")
 @click.option("--fpr", type=float, default=0.01, show_default=True, help="False-positive rate of the TPR.")
 @json_option
 @global_options

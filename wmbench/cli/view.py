@@ -25,7 +25,7 @@ def view(
     evidence: bool,
     key: str | None,
 ) -> None:
-    """Show the report of finished runs in a browser, served to this machine only; Ctrl-C ends it.
+    """Show the report of finished runs in a browser, served to this machine only; Ctrl-C stops it.
 
     Nothing is written. The page is at /, the other forms at /report.json, .csv, .tex and .md.
     """

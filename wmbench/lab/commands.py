@@ -82,13 +82,13 @@ def _topic(asked: str, *, is_prompt: bool) -> Topic:
 
 
 @lab.command()
-@click.option("--section", "sections", multiple=True, type=click.Choice(SECTIONS), help="Repeat; default: all.")
+@click.option("--section", "sections", multiple=True, type=click.Choice(SECTIONS), help="Repeatable; default: all.")
 @click.option("--documents", default=40, show_default=True, type=click.IntRange(2), help="Documents per topic.")
 @click.option("--samples", default=200, show_default=True, type=click.IntRange(1), help="Clean outputs of `mini`.")
 @click.option("--pairs", default=1000, show_default=True, type=click.IntRange(2), help="Paraphrase pairs.")
 @click.option("--json", "as_data", is_flag=True, help="Print JSON.")
 @click.option("--write-cards", "cards", is_flag=True, help="Write the figures into the model cards.")
-@click.option("--cards-folder", type=FOLDER, help="Where the cards lie; default: beside the weights.")
+@click.option("--cards-folder", type=FOLDER, help="Where the cards are; default: beside the weights.")
 def report(
     sections: tuple[str, ...],
     documents: int,
@@ -115,10 +115,10 @@ def report(
 
 
 @lab.command()
-@click.option("--backbone", default="mini", show_default=True, help="Whose clean answers.")
+@click.option("--backbone", default="mini", show_default=True, help="Backbone whose clean answers are printed.")
 @click.option("--per-domain", default=4, show_default=True, type=click.IntRange(1), help="Answers per domain.")
 def samples(backbone: str, per_domain: int) -> None:
-    """Print the first clean answers of a backbone as Markdown: no choice is made among them."""
+    """Print the first clean answers of a backbone as Markdown, without selection."""
     from itertools import islice
 
     from wmbench.lab.datasets import clean_samples, clean_texts

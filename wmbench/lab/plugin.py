@@ -69,11 +69,11 @@ def register_attacks() -> list[AttackInfo]:
             "lab-rewrite",
             "Rewrite",
             "LabAttackConfig",
-            "say every sentence again in another frame and other words, same length",
+            "rephrases every sentence: another frame, other words, same length",
         ),
         ("lab-compress", "Compress", "LabLengthConfig", "the same statements in 60-70% of the words"),
         ("lab-expand", "Expand", "LabLengthConfig", "the same statements in 130-150% of the words"),
-        ("lab-document", "DocumentRewrite", "LabAttackConfig", "rewrite, and move a few sentences by one place"),
+        ("lab-document", "DocumentRewrite", "LabAttackConfig", "lab-rewrite, and a few sentences move by one place"),
     )
     return [
         AttackInfo(

@@ -88,7 +88,7 @@ def find_runs(arguments: Iterable[str | Path]) -> list[RunFolder]:
     for argument in arguments:
         path = Path(argument)
         if not path.is_dir():
-            raise ConfigError("there is no such run folder", where=str(path), hint="check the folder's name")
+            raise ConfigError("no such run folder", where=str(path), hint="check the folder's name")
         inside = [path] if _is_run(path) else _runs_inside(path)
         inside = [folder for folder in inside if folder == path or RunFolder(folder).is_finished] or inside
         if not inside and not _stands_beside_runs(path):

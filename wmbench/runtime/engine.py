@@ -141,7 +141,7 @@ class Engine:
         return ConfigError(
             f"backbone {self.backbone.name} does not support approximate look-ahead",
             why=why,
-            hint="leave the approximate option of the scheme out",
+            hint="leave out the scheme's approximate option",
         )
 
     def forward(self, requests: Sequence[Request]) -> list[HiddenView]:

@@ -177,7 +177,7 @@ def locate(argument: str) -> Path:
         return Path(snapshot_download(argument, allow_patterns=MODEL_FILES))
     except Exception as error:  # the hub library raises its own, httpx's and the operating system's errors
         raise ConfigError(
-            f"encoder {argument!r} is neither a local directory nor to be had from the model hub",
+            f"encoder {argument!r} is neither a local directory nor available from the model hub",
             why=_first_line(error),
             hint="check the name and the network, or download it elsewhere and use hf:<directory>",
         ) from error

@@ -137,7 +137,7 @@ def _downloaded(hub_id: str, revision: str | None, files: Sequence[str]) -> Path
     except Exception as error:  # the hub library raises its own, httpx's and the operating system's errors
         first_line = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
         raise ConfigError(
-            f"{hub_id!r} is neither a local directory nor to be had from the model hub",
+            f"{hub_id!r} is neither a local directory nor available from the model hub",
             why=f"{type(error).__name__}: {first_line}",
             hint="check the name, the network and whether the model is gated; or download it elsewhere and "
             "say where it is with -B path=<directory>",
