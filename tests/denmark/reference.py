@@ -102,11 +102,12 @@ class PlainRow:
         best: tuple[float, float, int] | None = None
         answer: dict[int, int] = {}
         distinct = set()
-        for k in range(k_max):
-            tokens = [draw(base[c], u_token[i, k]) for i, c in enumerate(masks)]
-            ranking = u_position[0 if settings.same_positions else k]
+        proposals = [[draw(base[c], u_token[i, k]) for i, c in enumerate(masks)] for k in range(k_max)]
+        for k, tokens in enumerate(proposals):
+            leader = 0 if settings.same_positions else k  # whose positions candidate k fills
+            ranking = u_position[leader]
             if settings.low_confidence:
-                ranking = np.array([raw[c][t] for c, t in zip(masks, tokens, strict=True)])
+                ranking = np.array([raw[c][t] for c, t in zip(masks, proposals[leader], strict=True)])
             places = sorted(np.argsort(-ranking, kind="stable")[:count].tolist())
             if given is not None and settings.same_positions:
                 places = [masks.index(c) for c in given]

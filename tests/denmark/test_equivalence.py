@@ -79,6 +79,10 @@ OPTIONS: dict[str, tuple[Settings, dict[str, Any]]] = {
     "same positions": (Settings(same_positions=True), {"same_positions": True}),
     "same positions, several": (Settings(same_positions=True, positions=3), {"same_positions": True}),
     "low confidence": (Settings(positions=2, low_confidence=True), {"position_policy": "low_confidence"}),
+    "same positions, low confidence": (
+        Settings(same_positions=True, positions=2, low_confidence=True),
+        {"same_positions": True, "position_policy": "low_confidence"},
+    ),
     "own random numbers": (Settings(common=False), {"common_random_numbers": False}),
 }
 

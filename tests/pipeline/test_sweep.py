@@ -22,7 +22,7 @@ from wmbench.bench.sweep import (
     run_sweep,
     sweep_folder,
 )
-from wmbench.bench.sweep_view import _wide_enough, charts
+from wmbench.bench.sweep_view import _broken, _wide_enough, charts, table_of_points
 from wmbench.bench.workers import WorkerPool
 from wmbench.cli.app import run_cli
 from wmbench.config import load_config
@@ -191,7 +191,7 @@ def test_the_command_writes_table_and_files(tmp_path: Path, capsys: pytest.Captu
     assert f">{auc['estimate']:.3f} [{auc['low']:.3f}, {auc['high']:.3f}]<" in page
     assert "wmbench sweep --sweep strength --scheme tuned --backbone tiny" in page
     drawn = charts(result)
-    assert [chart["data"]["values"][0]["x"] for chart in drawn] == [0.0] * 3
+    assert [chart["data"]["values"][0]["x"] for chart in drawn] == [0.0] * 3, "no judge, no chart of the price"
     assert run_cli([*command]) == 2
     assert run_cli([*command, "--vary", "delta=4"]) == 2
     assert run_cli(["sweep", "--scheme", "all", "--sweep", "strength"]) == 2
@@ -230,6 +230,33 @@ def test_the_folder_is_named_by_all_that_determines_the_figures(
     assert {name(**more) for more in same} == {names[0]}
     monkeypatch.setenv("WMBENCH_KEY", "5b" * 32)
     assert name() == names[-1]  # the key itself counts, not its place
+
+
+def test_the_price_of_every_point_is_shown_once(tmp_path: Path) -> None:
+    points = swept(tmp_path, {"delta": [0.0, 4.0]})  # unattacked and `identity`
+    for number, point in enumerate(points):
+        delta = {"estimate": 0.25 * number, "low": -0.5, "high": 1.5}
+        point["metrics"]["quality"] = {"judge": "made up", "delta_log_perplexity": delta}
+    result = {"axes": [["delta"]], "points": points}
+    assert {(row["delta"], row["price"], row["price_low"], row["price_high"]) for row in flat_rows(result)} == {
+        ("0.0", 0.0, -0.5, 1.5),
+        ("4.0", 0.25, -0.5, 1.5),
+    }
+    headings, lines = table_of_points(result)
+    prices = ["+0.00 [-0.50, +1.50]", "", "+0.25 [-0.50, +1.50]", ""]
+    assert [line[headings.index("price, nats")] for line in lines] == prices
+    _, areas, price, rows = (chart["data"]["values"] for chart in charts(result))
+    assert [(value["x"], value["attack"]) for value in areas] == [
+        (delta, attack) for delta in (0.0, 4.0) for attack in ("unattacked", "identity")
+    ]
+    assert [(value["x"], value["price"], value["price_high"]) for value in price] == [(0.0, 0.0, 1.5), (4.0, 0.25, 1.5)]
+    assert [value["x"] for value in rows] == [0.0, 4.0]
+
+
+def test_headings_break_between_words() -> None:
+    assert _broken("candidate_temperature") == "candidate_\ntemperature"
+    assert _broken("position_policy") == "position_policy"
+    assert _broken("a_remarkably_long_name").replace("\n", "") == "a_remarkably_long_name"
 
 
 @pytest.mark.parametrize(

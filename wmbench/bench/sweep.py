@@ -264,13 +264,16 @@ def document(grid: Grid, planned: Sequence[PlannedPoint], points: Sequence[Setti
 def flat_rows(result: Mapping[str, Any]) -> Iterator[Settings]:
     """One row per point and attack, for the CSV file, the table and the charts."""
     for point in result["points"]:
+        metrics = point["metrics"] or {}
+        price = (metrics.get("quality") or {}).get("delta_log_perplexity") or {}
         head = {
             **{name: _short(value) for name, value in point["settings"].items()},
             "dataset": point["dataset"],
             **point["cost"],
+            **{f"price{end}": price.get(name) for end, name in _INTERVAL.items()},
             "same_tokens": point["same_tokens"],
         }
-        for cell in (point["metrics"] or {}).get("cells", []):
+        for cell in metrics.get("cells", []):
             row = {**head, "attack": cell["attack"], "n": cell["n"]}
             if cell["n"]:
                 row |= {f"auc{end}": cell["auc"][name] for end, name in _INTERVAL.items()}

@@ -102,7 +102,7 @@ def noise(invocation: Any, /, rollouts: int, every: int, **options: Any) -> None
     fewer rollouts are needed to choose well.
     """
     from wmbench.errors import ConfigError
-    from wmbench_denmark.noise import NoiseMeter, by_masks, summary
+    from wmbench_denmark.noise import WAYS, NoiseMeter, by_masks, summary
 
     experiment = Experiment.open(invocation, "denmark-noise", "denmark", options)
     config, decoder = _decoder(experiment)
@@ -123,9 +123,19 @@ def noise(invocation: Any, /, rollouts: int, every: int, **options: Any) -> None
         "data": {"values": by_masks(meter.found)},
         "mark": {"type": "line", "point": True},
         "encoding": {
-            "x": {"field": "masks", "type": "quantitative", "title": "masks left in the unit"},
-            "y": {"field": "variance", "type": "quantitative", "title": "variance of a score difference"},
-            "color": {"field": "way", "type": "nominal", "title": None},
+            "x": {
+                "field": "masks",
+                "type": "quantitative",
+                "title": "masks left in the unit",
+                "axis": {"tickMinStep": 1},
+            },
+            "y": {
+                "field": "variance",
+                "type": "quantitative",
+                "title": "variance of a score difference",
+                "axis": {"format": ".1e"},
+            },
+            "color": {"field": "way", "type": "nominal", "title": None, "sort": list(WAYS)},
         },
     }
     experiment.write(result, [chart])
