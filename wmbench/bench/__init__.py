@@ -1,4 +1,6 @@
-"""From a configuration to finished files. Which module does what:
+"""From a configuration to finished files.
+
+Which module does what:
 
     a plan          plan (names -> runs), names, resolved, attack_plan, draws
     what it names   build, factories (calling plugins), prompts, published, inputs, json_rows
