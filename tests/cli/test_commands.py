@@ -84,7 +84,9 @@ def test_a_first_run_makes_its_own_key(capsys: pytest.CaptureFixture[str], tmp_p
     )
     assert code == 0
     assert "made a secret key for you" in err
-    assert "decoded differently" in err
+    assert "decoded differently, as published, on tiny: " in err
+    assert " (demo)" in err
+    assert " (none)" in err
     key_file = tmp_path / "config" / "wmbench" / "key"
     assert key_file.stat().st_mode & 0o777 == 0o600
     document = json.loads((Path(json.loads(out)["runs"][0]["folder"]) / "run.json").read_text())

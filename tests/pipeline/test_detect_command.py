@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.pipeline.helpers import KEY, PLUGIN, run
-from wmbench.bench.calibrating import recorded_settings
+from wmbench.bench.calibrating import recorded_settings, standing
 from wmbench.bench.inputs import read_inputs
 from wmbench.bench.jsonl import JsonlFile
 from wmbench.cli import main
@@ -57,6 +57,35 @@ def test_detect_says_what_the_run_says(finished: Path, capsys: pytest.CaptureFix
     assert found[0]["name"].endswith("samples.jsonl:toy-0000")
     assert len(found[0]["evidence"]) == 24
     assert found[0]["warnings"] == []
+
+
+def test_a_verdict_says_what_it_rests_on(finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.txt").write_text("w3 w4 w5 " * 6)
+    (tmp_path / "b.txt").write_text("w6 w7 w8 " * 6)
+    nulls = Calibration.load(finished / "calibration.npz").metadata["nulls"]
+    found, _ = detected_json(capsys, finished, str(tmp_path))
+    assert set(found) == {
+        "name", "detected", "p_value", "score", "alpha", "view", "method", "scheme", "key_id", "calibration", "tokens",
+        "details", "evidence", "warnings",
+    }  # fmt: skip
+    assert (found["scheme"], found["tokens"]) == ("green", 18)
+    assert found["calibration"] == {"nulls": "salad", "digest": nulls["digest"], "n": 100, "tokens": [12, 24]}
+    page = tmp_path / "page.html"
+    assert detect(finished, str(tmp_path), "--html", str(page)) == 0
+    sentence = f"green, key {found['key_id']}, calibrated on 100 texts of salad, 12-24 tokens."
+    output = capsys.readouterr()
+    assert output.err.splitlines() == [sentence, f"page: {page}"]
+    assert sentence not in output.out
+    assert sentence in page.read_text(encoding="utf-8")
+
+
+def test_what_is_not_known_of_a_calibration_is_left_out() -> None:
+    assert standing("green", None, Calibration(np.zeros((3, 1)), ("a",))) == (
+        "green, no secret key, calibrated on 3 texts."
+    )
+    assert standing("green", "0123456789ab", None) == (
+        "green, key 0123456789ab, no calibration: p-values are by the scheme's own law."
+    )
 
 
 def test_what_is_no_text_is_judged_with_a_warning(

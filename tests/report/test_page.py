@@ -231,7 +231,7 @@ def test_judged_texts_need_no_script() -> None:
     judged = JudgedText(
         "a<b>.txt", 0.004, True, 0.01, "empirical", "25", ["short"], Passage(kind="text", pieces=pieces)
     )
-    page = evidence_page([judged], "denmark", "0123456789ab")
+    page = evidence_page([judged], "denmark", "denmark, key 0123456789ab, calibrated on 9 texts of <i>mine</i>")
     assert "<script" not in page
     assert "script-src 'none'" in Elements(page).policy
     assert 'class="shade--2"' in page
@@ -239,6 +239,7 @@ def test_judged_texts_need_no_script() -> None:
     assert "&lt;script&gt;document.title" in page
     assert "watermark found in 1 of 1 text" in page
     assert "a&lt;b&gt;.txt" in page
+    assert "calibrated on 9 texts of &lt;i&gt;mine&lt;/i&gt;" in page
 
 
 def test_a_piece_is_a_short_list_in_json(document: Document) -> None:

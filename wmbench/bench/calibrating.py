@@ -52,6 +52,8 @@ class _Named(BaseModel):
 
 
 class _Nulls(BaseModel):
+    label: str | None = None
+    digest: str | None = None
     tokens: tuple[int, int] | None = None
 
 
@@ -88,6 +90,30 @@ def null_tokens(calibration: Calibration | None) -> tuple[int, int] | None:
     """Fewest and most tokens of the null texts, where they are known."""
     found = (calibration.metadata.get("nulls") or {}).get("tokens") if calibration is not None else None
     return (found[0], found[1]) if found else None
+
+
+def described(calibration: Calibration | None) -> Settings | None:
+    """Which null texts a p-value was ranked among, for whoever has to defend it; None without a calibration."""
+    if calibration is None:
+        return None
+    nulls: Mapping[str, Any] = calibration.metadata.get("nulls") or {}
+    tokens = null_tokens(calibration)
+    return {
+        "nulls": nulls.get("label"),
+        "digest": nulls.get("digest"),
+        "n": calibration.n0,
+        "tokens": list(tokens) if tokens else None,
+    }
+
+
+def standing(scheme: str, key_id: str | None, calibration: Calibration | None) -> str:
+    """The same in a sentence, with the key."""
+    key = f"key {key_id}" if key_id else "no secret key"
+    if (known := described(calibration)) is None:
+        return f"{scheme}, {key}, no calibration: p-values are by the scheme's own law."
+    source = f" of {known['nulls']}" if known["nulls"] else ""
+    lengths = "-".join(str(end) for end in dict.fromkeys(known["tokens"] or ()))
+    return f"{scheme}, {key}, calibrated on {known['n']:,} texts{source}{f', {lengths} tokens' if lengths else ''}."
 
 
 def recorded_settings(calibration: Calibration | None, scheme: str | Mapping[str, Any] | None = None) -> Settings:

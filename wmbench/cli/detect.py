@@ -55,7 +55,7 @@ def detect(
     settings and backbone are those of the calibration unless they are given.
     """
     from wmbench.bench.build import Builder
-    from wmbench.bench.calibrating import load_calibration, require_fitting
+    from wmbench.bench.calibrating import described, load_calibration, require_fitting, standing
     from wmbench.bench.detector import Detector
     from wmbench.bench.inputs import STANDARD_INPUT, read_inputs
 
@@ -70,9 +70,12 @@ def detect(
     detector = Detector(plan, builder, builder.codec(plan.backbone))
     detector.hooks.require("score", "detect anything")
     key = builder.existing_key(plan)
+    key_id = key.id if key else None
     if calibration is not None:
-        require_fitting(calibration, detector, key.id if key else None, str(calibration_file))
-    show = _print_json if as_json else _Screen().show
+        require_fitting(calibration, detector, key_id, str(calibration_file))
+    rests_on = standing(plan.scheme.label, key_id, calibration)
+    basis = {"scheme": plan.scheme.info.name, "key_id": key_id, "calibration": described(calibration)}
+    screen = _Screen(rests_on)
     texts = read_inputs(sources or [STANDARD_INPUT])
     judged: list[JudgedText] = []
     count = 0
@@ -82,14 +85,18 @@ def detect(
         views = detector.score(features, key, evidence=evidence)
         verdicts = detector.detect(views, calibration, plan.config.alpha)
         for i, verdict in enumerate(verdicts):
-            warnings = list(_warnings(batch[i].text, int(features.lengths[i]), calibration))
-            show(batch[i], verdict, detector, warnings)
+            tokens = int(features.lengths[i])
+            warnings = list(_warnings(batch[i].text, tokens, calibration))
+            if as_json:
+                _print_json(batch[i], verdict, {**basis, "tokens": tokens}, warnings)
+            else:
+                screen.show(batch[i], verdict, detector, warnings)
             if html_file is not None:
                 judged.append(_judged(batch[i], verdict, detector, warnings))
     if not count:
         raise ConfigError("there is no text to judge", where=", ".join(sources) or "standard input")
     if html_file is not None:
-        _write_page(Path(html_file), judged, plan.scheme.label, key.id if key else None)
+        _write_page(Path(html_file), judged, plan.scheme.label, rests_on)
 
 
 def _plan(
@@ -120,7 +127,8 @@ def _warnings(text: str, tokens: int, calibration: Calibration | None) -> Iterat
         yield f"it has {counted}, the calibration stands for {fewest}-{most}: p may be off"
 
 
-def _print_json(item: InputText, verdict: Verdict, detector: Detector, warnings: list[str]) -> None:
+def _print_json(item: InputText, verdict: Verdict, basis: dict[str, Any], warnings: list[str]) -> None:
+    """The fields are documented in docs/results.md; scripts rely on them."""
     from wmbench.bench.stages.detect import plain
 
     record = {
@@ -132,6 +140,7 @@ def _print_json(item: InputText, verdict: Verdict, detector: Detector, warnings:
         "alpha": verdict.alpha,
         "view": verdict.view,
         "method": verdict.method,
+        **basis,
         "details": plain(verdict.details),
         "evidence": [{"start": e.start, "end": e.end, "weight": e.weight, "label": e.label} for e in verdict.evidence],
         "warnings": warnings,
@@ -140,9 +149,10 @@ def _print_json(item: InputText, verdict: Verdict, detector: Detector, warnings:
 
 
 class _Screen:
-    """Verdicts for a reader. A file of many texts is named once, above them."""
+    """Verdicts for a reader. What they rest on is said once, and a file of many texts is named once, above them."""
 
-    def __init__(self) -> None:
+    def __init__(self, rests_on: str) -> None:
+        self._rests_on = rests_on
         self._source = ""
 
     def show(self, item: InputText, verdict: Verdict, detector: Detector, warnings: list[str]) -> None:
@@ -151,6 +161,9 @@ class _Screen:
         from wmbench.cli.evidence import coloured
         from wmbench.report.evidence import printable, spans
 
+        if self._rests_on:
+            note(printable(self._rests_on))
+            self._rests_on = ""
         console = Console(highlight=False, markup=False)
         if item.source and item.source != self._source:
             console.print(printable(item.source), soft_wrap=True)
@@ -198,10 +211,10 @@ def _require_page(path: Path) -> None:
     require_writable(path.parent)
 
 
-def _write_page(path: Path, judged: list[JudgedText], scheme: str, key_id: str | None) -> None:
+def _write_page(path: Path, judged: list[JudgedText], scheme: str, rests_on: str) -> None:
     from wmbench.disk import make_folder, write_atomic
     from wmbench.report.page import evidence_page
 
     make_folder(path.parent)
-    write_atomic(path, evidence_page(judged, scheme, key_id).encode())
+    write_atomic(path, evidence_page(judged, scheme, rests_on).encode())
     note(f"page: {path}")

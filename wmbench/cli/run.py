@@ -41,8 +41,8 @@ def run(invocation: Invocation, /, trace: bool, dry_run: bool, as_json: bool, **
     invocation.warn_about_broken_plugins()
     plans = resolve_runs(config, invocation.host)
 
-    if len({plan.decoding for plan in plans}) > 1:
-        note("warning: published settings differ, so these schemes are decoded differently; -D makes them equal")
+    for difference in _decoded_differently(plans):
+        note(f"warning: decoded differently, as published, {difference}; -D makes them equal")
 
     if dry_run and len({plan.backbone.label for plan in plans}) > 1:
         _print_cells(plans, as_json)  # of several models none is loaded to measure what it would cost
@@ -85,6 +85,26 @@ def run(invocation: Invocation, /, trace: bool, dry_run: bool, as_json: bool, **
             report_after_run([Path(outcome.folder) for outcome in finished], invocation.host)
     failed = any(outcome.failure_rate > config.failure_limit for outcome in finished)
     return max([int(failed), *(error.exit_code for error in errors)])
+
+
+def _decoded_differently(plans: Sequence[RunPlan]) -> list[str]:
+    """Where schemes that will stand in one table differ in more than the mark: on which models, and in what."""
+    tables: dict[tuple[str, str], list[RunPlan]] = {}
+    for plan in plans:
+        tables.setdefault((plan.backbone.label, plan.dataset.label), []).append(plan)
+    models: dict[str, dict[str, None]] = {}
+    for (backbone, _), members in tables.items():
+        differing = []
+        for name in type(members[0].decoding).model_fields:
+            schemes: dict[str, list[str]] = {}
+            for plan in members:
+                schemes.setdefault(str(getattr(plan.decoding, name)), []).append(plan.scheme.label)
+            if len(schemes) > 1:
+                values = " or ".join(f"{value} ({', '.join(labels)})" for value, labels in schemes.items())
+                differing.append(f"{name} is {values}")
+        if differing:
+            models.setdefault("; ".join(differing), {})[backbone] = None
+    return [f"on {', '.join(names)}: {difference}" for difference, names in models.items()]
 
 
 def _cells(plans: Sequence[RunPlan]) -> list[dict[str, str]]:

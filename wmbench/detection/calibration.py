@@ -128,9 +128,10 @@ class Calibration:
         """Refuse a level at which no text could ever be detected."""
         needed = needed_nulls(alpha, self._tests(rule))
         if self.n0 < needed:
+            views = f"{len(self.views)} views under {rule}" if len(self.views) > 1 else "one view"
             raise CalibrationError(
                 f"alpha = {alpha:g} can never be reached with {self.n0:,} null texts",
-                why=f"the smallest p-value of {len(self.views)} views under {rule} is {self.smallest_alpha(rule):.3g}",
+                why=f"the smallest p-value of {views} is {self.smallest_alpha(rule):.3g}",
                 hint=f"calibrate with at least {needed:,} null texts, or choose a larger alpha",
             )
 

@@ -71,8 +71,8 @@ class JudgedText:
     """Only its beginning is shown."""
 
 
-def evidence_page(texts: Sequence[JudgedText], scheme: str, key_id: str | None) -> str:
-    """Judged texts with their evidence; needs no script at all."""
+def evidence_page(texts: Sequence[JudgedText], scheme: str, rests_on: str) -> str:
+    """Judged texts with their evidence, and what the p-values rest on: key and null texts. Needs no script at all."""
     from wmbench import __version__
 
     found = sum(text.detected for text in texts)
@@ -90,7 +90,7 @@ def evidence_page(texts: Sequence[JudgedText], scheme: str, key_id: str | None) 
         "evidence.html.j2",
         [],
         title=f"{scheme}: watermark found in {found} of {len(texts)} {texts_word}",
-        lead=f"Key {key_id}." if key_id else "This scheme uses no secret key.",
+        lead=visible(rests_on),
         items=items,
         version=__version__,
     )
