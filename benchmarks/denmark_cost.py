@@ -28,7 +28,8 @@ from tests.denmark.reference import PlainRow, Settings
 from wmbench.detection import Calibration
 from wmbench.lab.codec import lab_codec
 from wmbench.lab.datasets import null_text
-from wmbench.runtime.backbones.mini import FullMiniConfig, MiniBackbone, MiniConfig
+from wmbench.runtime.backbones.mini import MiniBackbone
+from wmbench.runtime.backbones.mini_settings import FullMiniConfig, MiniConfig
 from wmbench.runtime.engine import Counters
 from wmbench.runtime.loop import decode, make_engine
 from wmbench.runtime.settings import Decoding

@@ -36,6 +36,7 @@ def flaw(info: Registered) -> str | None:
         "factory": info.factory,
         "config": "" if info.config is None else info.config,
         "source": getattr(info, "source", None) or "",
+        "detector": getattr(info, "detector", None) or "",
     }
     for name, value in texts.items():
         if not isinstance(value, str):

@@ -10,7 +10,8 @@ from wmbench_denmark.scheme import DenMark
 
 from tests.denmark.reference import PlainRow, Settings
 from wmbench.runtime.backbone import Backbone
-from wmbench.runtime.backbones.mini import MiniBackbone, MiniConfig
+from wmbench.runtime.backbones.mini import MiniBackbone
+from wmbench.runtime.backbones.mini_settings import MiniConfig
 from wmbench.runtime.backbones.tiny import TinyBackbone, TinyConfig
 from wmbench.runtime.settings import Decoding
 from wmbench.semantics.plugin import lab_encoder

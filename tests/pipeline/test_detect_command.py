@@ -311,6 +311,28 @@ assert "torch" not in sys.modules
     assert "watermark found at alpha = 0.05" in result.stdout
 
 
+def test_schemes_of_token_ids_are_detected_without_torch(tmp_path: Path) -> None:
+    """With the embedded backbone, of which no more than the tokenizer is read."""
+    text = tmp_path / "text.txt"
+    text.write_text("Save a little every month. " * 6)
+    code = """
+import sys
+from wmbench.cli import main
+own_law = {
+    "dlm_kgw": ["p_value=exact"],
+    "patternmark": ["p_value=exact"],
+    "dgmark": ["p_value=normal", "statistic=global"],
+    "umr": ["p_value=normal"],
+}
+for scheme, settings in own_law.items():
+    chosen = [word for setting in settings for word in ("-S", setting)]
+    assert main(["detect", "text.txt", "--scheme", scheme, "--backbone", "mini", *chosen]) == 0
+    assert "torch" not in sys.modules, scheme
+"""
+    result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+
+
 # --- evidence on the screen ----------------------------------------------------------------------------------------
 
 

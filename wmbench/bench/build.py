@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -111,8 +112,18 @@ class Builder:
                 yield null
 
     def scheme(self, plan: RunPlan, codec: TextCodec, key: SecretKey | None) -> object:
-        context = SchemeContext(codec, key, self.encoder, plan.decoding.block_length, plan.decoding.max_new_tokens)
-        return made(plan.scheme.entry, plan.scheme.settings, context)
+        return made(plan.scheme.entry, plan.scheme.settings, self._context(plan, codec, key))
+
+    def _context(self, plan: RunPlan, codec: TextCodec, key: SecretKey | None) -> SchemeContext:
+        return SchemeContext(codec, key, self.encoder, plan.decoding.block_length, plan.decoding.max_new_tokens)
+
+    def detector(self, plan: RunPlan, codec: TextCodec) -> object:
+        """The scheme as far as detection needs it; the keys come with the texts."""
+        info = plan.scheme.info
+        if info.detector is None:
+            return self.scheme(plan, codec, None)
+        entry = replace(plan.scheme.entry, info=replace(info, factory=info.detector))
+        return made(entry, plan.scheme.settings, self._context(plan, codec, None))
 
     def attack(self, chosen: Resolved[Any]) -> object:
         return made(chosen.entry, chosen.settings)

@@ -33,8 +33,7 @@ class Detector:
         self.plan = plan
         self.codec = codec
         self._builder = builder
-        scheme = builder.scheme(plan, codec, None)
-        self.hooks = RunHooks(scheme, plan.scheme.entry.plugin, codec=codec)
+        self.hooks = RunHooks(builder.detector(plan, codec), plan.scheme.entry.plugin, codec=codec)
 
     @property
     def exists(self) -> bool:

@@ -35,7 +35,8 @@ from wmbench.lab.training.judge import held_out_loss
 from wmbench.lab.training.objective import Layout, build_batch, masked_loss
 from wmbench.lab.training.pairs import pairs
 from wmbench.runtime.backbone import Backbone
-from wmbench.runtime.backbones.mini import MiniBackbone, MiniConfig
+from wmbench.runtime.backbones.mini import MiniBackbone
+from wmbench.runtime.backbones.mini_settings import MiniConfig
 from wmbench.runtime.loop import decode, make_engine
 from wmbench.runtime.settings import Decoding
 from wmbench.runtime.step import Step

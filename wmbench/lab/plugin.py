@@ -26,7 +26,7 @@ def register_backbones() -> list[BackboneEntry]:
             name,
             summary,
             factory=f"{BACKBONE}:MiniBackbone",
-            config=f"{BACKBONE}:{config}",
+            config=f"{BACKBONE}_settings:{config}",
             codec="wmbench.lab.codec:lab_codec",
             decoding=DECODING,
         )

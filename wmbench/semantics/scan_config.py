@@ -34,7 +34,10 @@ class ScanConfig(PrfConfig):
     @classmethod
     def _range(cls, value: Any) -> Any:
         borders = re.fullmatch(r"(\d+)\.\.(\d+)", value) if isinstance(value, str) else None
-        return tuple(range(int(borders[1]), int(borders[2]) + 1)) if borders else value
+        sizes = tuple(range(int(borders[1]), int(borders[2]) + 1)) if borders else value
+        if sizes is None or sizes in ((), [], ""):
+            raise ValueError("no unit size: write a list, or FIRST..LAST with FIRST <= LAST")
+        return sizes
 
     @field_validator("scan_sizes")
     @classmethod

@@ -32,7 +32,8 @@ def backbone_named(name: str) -> Backbone:
     """`full` and `block` are the tiny ones; other names those of the embedded model."""
     if name in ("full", "block"):
         return tiny_backbone(cast('Literal["full", "block"]', name))
-    from wmbench.runtime.backbones.mini import MiniBackbone, MiniConfig
+    from wmbench.runtime.backbones.mini import MiniBackbone
+    from wmbench.runtime.backbones.mini_settings import MiniConfig
 
     return cast("Backbone", MiniBackbone(MiniConfig(attention="full" if name == "mini-full" else "block")))
 

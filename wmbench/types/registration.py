@@ -54,6 +54,9 @@ class SchemeInfo(Registered):
     sweeps: Mapping[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
     """Named grids for `wmbench sweep`: by name the axes, each a setting (`decoding.x` for a decoding setting, several
     joined by commas for settings that move together) with its values."""
+    detector: str | None = None
+    """Import path of a factory like `factory`, of an object that has the detection hooks only, so that detection does
+    not import what decoding needs, such as torch; None: `factory`."""
 
     def settings_behind(self, product: Product, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Of the scheme's settings those that a product depends on: runs in which they are equal share it."""

@@ -22,6 +22,7 @@ def register_schemes() -> list[SchemeInfo]:
             name="dgmark",
             summary="decoding order: positions whose token has the parity of its place go first, with one step of beam",
             factory="wmbench_dgmark.decode:DgMark",
+            detector="wmbench_dgmark.detect:DgMarkDetector",
             config="wmbench_dgmark.config:DgMarkConfig",
             alg_id="org.wmbench.dgmark.1",
             settings=PUBLISHED,

@@ -14,6 +14,7 @@ def register_schemes() -> list[SchemeInfo]:
             name="dlm_kgw",
             summary="red-green lists by context hash, boosted in expectation over masked contexts (Gloaguen et al.)",
             factory="wmbench_dlm_kgw.decode:DlmKgw",
+            detector="wmbench_dlm_kgw.detect:GreenDetector",
             config="wmbench_dlm_kgw.config:DlmKgwConfig",
             alg_id="org.wmbench.dlm_kgw.1",
             settings={

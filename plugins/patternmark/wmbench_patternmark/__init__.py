@@ -14,6 +14,7 @@ def register_schemes() -> list[SchemeInfo]:
             name="patternmark",
             summary="colours of a Markov key chain, found by counting patterns (Chen et al., OrderAgnostic version)",
             factory="wmbench_patternmark.decode:PatternMark",
+            detector="wmbench_patternmark.detect:PatternDetector",
             config="wmbench_patternmark.config:PatternMarkConfig",
             alg_id="org.wmbench.patternmark.1",
             settings={

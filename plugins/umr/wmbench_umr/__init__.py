@@ -24,6 +24,7 @@ def register_schemes() -> list[SchemeInfo]:
             name="umr",
             summary="token pairs hit a keyed bitmap that carries a message; misses are masked again once",
             factory="wmbench_umr.decode:Umr",
+            detector="wmbench_umr.detect:UmrDetector",
             config="wmbench_umr.config:UmrConfig",
             alg_id="org.wmbench.umr.1",
             status="port, not verified against the authors' code",

@@ -4,39 +4,20 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
 from wmbench.errors import ConfigError, IntegrityError
 from wmbench.lab.codec import END, MASK, lab_codec, weights_folder
 from wmbench.runtime.backbone import Attention, Prefix, Windows
+from wmbench.runtime.backbones.mini_settings import MiniConfig
 from wmbench.runtime.backbones.transformer import MaskedDiffusionTransformer, TransformerShape
 from wmbench.runtime.devices import one_device
 
 NEIGHBOURS = (-2, -1, 1, 2)
 """Offsets of its local mixing; the tensors do not tell."""
-
-
-class MiniConfig(BaseModel):
-    """Settings of the embedded backbone."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    attention: Literal["block", "full"] = Field(
-        "block", description="block: bidirectional inside a block, causal across blocks; full: bidirectional."
-    )
-    attention_block: int = Field(25, ge=1, description="Attention block, counted from the end of the prompt.")
-    device: str = "cpu"
-
-
-class FullMiniConfig(MiniConfig):
-    """Settings of `mini-full`."""
-
-    attention: Literal["block", "full"] = "full"
 
 
 class MiniBackbone:
