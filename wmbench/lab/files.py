@@ -162,6 +162,6 @@ def _content(text: str, path: str, problems: list[str]) -> Any:
     try:
         content = loader.get_single_data()
     finally:
-        loader.dispose()  # type: ignore[no-untyped-call]
+        loader.dispose()
     problems.extend(f"{path}, line {line}: {key!r} stands in this file twice" for key, line in loader.repeated)
     return content
