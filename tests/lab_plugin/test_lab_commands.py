@@ -56,6 +56,7 @@ def test_show_suggests_near_names() -> None:
     assert "How do I get a good car loan?" in (unknown.why or "")
     assert len(unknown.why or "") < 300
     assert call("show", "--prompt", "x", "--topic", "y").exit_code == 2
+    assert isinstance(call("show", "--topic", "").exception, UnknownNameError)
 
 
 # --- the report ------------------------------------------------------------------------------------------------
@@ -66,6 +67,7 @@ def test_the_report_shows_targets_and_says_what_is_missing() -> None:
     assert result.exit_code == 0
     assert "at least 400" in result.stdout
     assert "package data in all" in result.stdout
+    assert "at most 12 MB" in result.stdout
     assert "not figures on LLaDA-8B" in result.stdout
     data = json.loads(call("report", "--section", "package", "--json").stdout)
     assert all(set(figure) >= {"section", "name", "value", "target", "met"} for figure in data["figures"])
@@ -136,12 +138,16 @@ def test_judge_training_logs_and_resumes(trained: Path) -> None:
     assert entry["step"] == 3
     assert 5 < entry["next-token"] < 9
     assert "going on at step 3" in call("train-judge", "--folder", trained, "--steps", "3").output
+    begin = ("--start-from", trained / "average.safetensors", "--start-step")
+    later = call("train-judge", "--folder", trained, *begin, "100", "--steps", "200").exception
+    assert "step 3, before the start step 100" in str(later), "its rates would be below zero"
 
 
 def test_exported_weights_are_half_as_large(trained: Path) -> None:
     full, half = load_file(trained / "average.safetensors"), load_file(trained / "judge.safetensors")
     assert full.keys() == half.keys()
     assert all(tensor.dtype == torch.float16 for tensor in half.values())
+    assert (trained / "judge.safetensors").stat().st_mode & 0o777 == 0o644
     assert isinstance(call("export-weights", trained.parent, "--model", "mini").exception, ConfigError)
 
 

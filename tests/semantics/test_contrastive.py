@@ -116,6 +116,7 @@ def test_only_a_newline_ends_a_line(tmp_path: Path) -> None:
         (b'{"text": "a"}', "no pair"),
         (b"[1]", "no pair"),
         (b'{"text": "a", "paraphrase": "b", "group": "one"}', "no whole number"),
+        (b'{"text": "a", "paraphrase": " "}', "is empty"),
     ],
 )
 def test_bad_pairs_are_named_by_line(tmp_path: Path, line: bytes, message: str) -> None:
@@ -168,6 +169,7 @@ def test_a_folder_that_cannot_be_written_is_told_before_the_training(tmp_path: P
         (["--learning-rate", "0"], "--learning-rate"),
         (["--seed", "-1"], "--seed"),
         (["--batch-size", "1000"], "do not fill one batch"),
+        (["--batch-size", "9", "--learning-rate", "inf"], "the loss is no number at step 2"),
     ],
 )
 def test_mistakes_are_explained(tmp_path: Path, tokenizer_file: Path, arguments: list[str], message: str) -> None:
@@ -176,3 +178,9 @@ def test_mistakes_are_explained(tmp_path: Path, tokenizer_file: Path, arguments:
     with pytest.raises(ConfigError, match=message):
         run(pairs, "--out", tmp_path / "made", *arguments, *tokenizer)
     assert not (tmp_path / "made").exists()
+
+
+def test_pairs_of_one_document_leave_none_to_train_on(tmp_path: Path, tokenizer_file: Path) -> None:
+    rows: list[dict[str, object]] = [{"text": p.anchor, "paraphrase": p.positive, "group": 1} for p in PAIRS]
+    with pytest.raises(ConfigError, match="of one group"):
+        run(write(tmp_path / "pairs.jsonl", rows), "--out", tmp_path / "made", "--tokenizer", tokenizer_file)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from wmbench.lab.index import tokenise
 from wmbench.lab.language import BANDS, DOMAINS, Document, Language, Proposition, Slot, Topic, language
+from wmbench.lab.loading import package_data
 from wmbench.lab.realise import mend
 from wmbench.lab.sample import sample
 
@@ -76,6 +77,9 @@ class Report:
         for title, items in (("wrong", self.complaints), ("look at", self.warnings), ("missed", self.missed)):
             for item in items:
                 yield f"{title}: {item}"
+        if not self.ok:
+            yield "next step: mend the data; README.md there shows its form, and what the names above mean"
+            yield f"  where: {package_data()}"
 
 
 def check(lab: Language | None = None, *, documents: int = 40) -> Report:
@@ -176,8 +180,13 @@ def data_mistakes(lab: Language) -> Iterator[str]:
             if FORBIDDEN & set(member):
                 yield f"class {group.id}: forbidden mark in {member!r}"
     for topic in lab.topics.values():
+        first_of: dict[str, str] = {}
         for item in topic.propositions:
             yield from proposition_mistakes(topic, item)
+            for frame in item.frames:
+                other = first_of.setdefault(frame.text.lower(), frame.id)
+                if other != frame.id:
+                    yield f"{frame.id}: the same sentence as {other}: {frame.text}"
 
 
 def proposition_mistakes(topic: Topic, item: Proposition) -> Iterator[str]:

@@ -51,14 +51,14 @@ def show(topic_name: str | None, prompt: str | None, seed: int, mode: Mode | Non
     from wmbench.lab.paraphrase import paraphrase
     from wmbench.lab.sample import sample
 
-    if topic_name and prompt:
+    if topic_name is not None and prompt is not None:
         raise click.UsageError("give either --topic or --prompt")
-    if not topic_name and not prompt:
+    if topic_name is None and prompt is None:
         for topic in language().topics.values():
             click.echo(f"{topic.domain:<8} {topic.id:<28} {topic.prompts[0]}")
         return
     asked = (prompt or topic_name or "").strip()
-    topic = _topic(asked, is_prompt=bool(prompt))
+    topic = _topic(asked, is_prompt=prompt is not None)
     document = sample(asked, seed)
     click.echo(f"{topic.domain}, {topic.id}, seed {seed}\n\n{document.text}\n")
     for statement in document.meaning.statements:
@@ -214,7 +214,11 @@ def export_weights(folder: Path, model: str, blend: Path | None, blend_share: fl
 
     source = folder / "average.safetensors"
     if not source.is_file():
-        raise ConfigError("the folder holds no averaged weights", where=str(source), hint="train until a checkpoint")
+        raise ConfigError(
+            "the folder holds no averaged weights",
+            where=str(source),
+            hint="train until a checkpoint, or name another folder",
+        )
     target = output or _weights_folder() / WEIGHTS[model]
     aside = target.with_suffix(".tmp")
     weights = read_weights(source)
@@ -225,6 +229,7 @@ def export_weights(folder: Path, model: str, blend: Path | None, blend_share: fl
         weights = {name: tensor.lerp(others[name].float(), blend_share) for name, tensor in weights.items()}
     make_folder(target.parent)
     save_file({name: tensor.half().contiguous() for name, tensor in weights.items()}, aside)
+    aside.chmod(0o644)  # the library writes 0600, which would make an installed package unreadable to others
     aside.replace(target)
     click.echo(f"wrote {target} ({target.stat().st_size / 1e6:.1f} MB)")
 

@@ -15,6 +15,11 @@ from functools import lru_cache
 KINDS = ("claim", "reason", "step", "example", "caveat", "comparison", "conclusion")
 LENGTHS = ("short", "plain", "long")
 DOMAINS = ("finance", "howto", "explain")
+# What an opener does for the sentence behind it; a hedge does nothing.
+ROLES = (
+    *("opening", "addition", "emphasis", "reason", "first", "next", "finally"),
+    *("example", "contrast", "comparison", "conclusion", "hedge"),
+)
 # Words each length may have; the check reports frames outside (with slack for long class members).
 BANDS = {"short": (5, 12), "plain": (9, 19), "long": (15, 32)}
 HELD_OUT_SHARE = 0.2

@@ -24,7 +24,7 @@ from wmbench.lab.codec import MASK, PAD, PROMPT_LAYOUT, lab_codec, weights_folde
 from wmbench.lab.datasets import CLEAN_BATCH, clean_samples
 from wmbench.lab.judge import Judge
 from wmbench.lab.language import Topic, language
-from wmbench.lab.measures import Figure, at_least, below, between
+from wmbench.lab.measures import Figure, at_least, at_most, below, between
 from wmbench.lab.paraphrase import paraphrase
 from wmbench.lab.parse import coverage, split_sentences
 from wmbench.lab.plugin import DECODING
@@ -40,11 +40,15 @@ from wmbench.runtime.backbones.mini_settings import MiniConfig
 from wmbench.runtime.loop import decode, make_engine
 from wmbench.runtime.settings import Decoding
 from wmbench.runtime.step import Step
+from wmbench.semantics.scan_config import ScanConfig
+from wmbench.semantics.units import unit_counts
 from wmbench.types import Commit, Encoder, Generation
 
 UNIT_WORDS = 25
 """Longest segment the encoder was trained on."""
 UNIT_TOKENS = 25
+SCANNED_TOKENS = 225
+"""Mean length of a null text."""
 PROFILE_SEEDS = HELD_OUT_SEEDS[50_000_000:]
 """Documents that stand for a topic; no model was trained or evaluated on them."""
 PROFILE_DOCUMENTS = 6
@@ -195,6 +199,8 @@ class ModelMeasures:
             yield Figure(here, f"retrieval of {kind}, trained", after, "%", "better than before", after > before, n)
             yield Figure(here, f"cosine of paired {kind}", float((left * right).sum(-1).mean()))
         yield below(here, "cosine of units with one index, two seeds of a prompt", self._unit_cosine(), 0.5)
+        name = f"GFLOP to scan a text of {SCANNED_TOKENS} tokens"
+        yield at_most(here, name, _scan_operations(*untrained.inner.shape) / 1e9, 0.5, note="all units of all sizes")
 
     def _sentence_pairs(self) -> Iterator[tuple[str, str]]:
         """Sentences of at most 25 words that no model has seen, each saying something else, and their paraphrases."""
@@ -239,6 +245,12 @@ class ModelMeasures:
         yield Figure(here, "log-perplexity of clean outputs of mini", float(np.mean(clean)), "nats", note=n)
         wrong = float(np.mean(judge.log_perplexity(prompts[1:] + prompts[:1], fresh)))
         yield Figure(here, "log-perplexity of lab documents under a wrong prompt", wrong, "nats", note=n)
+
+
+def _scan_operations(width: int, hidden: int) -> int:
+    """Multiplications and additions: one running sum over the tokens, and two matrix products per unit."""
+    units = int(unit_counts(SCANNED_TOKENS, ScanConfig().sizes).sum())
+    return SCANNED_TOKENS * width + units * 4 * width * hidden
 
 
 def _jumbled(text: str) -> str:

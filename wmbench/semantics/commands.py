@@ -74,6 +74,13 @@ def train_encoder(
     training, held_out = split_pairs(every, min(RETRIEVAL_PAIRS, len(every) // 10), recipe.seed)
     if len(held_out) < FEWEST_RETRIEVAL_PAIRS:
         raise ConfigError(f"{len(every)} pairs are too few to train on", hint="thousands are usual; 20 is the least")
+    if not training:
+        raise ConfigError(
+            f"all {len(every)} pairs are of one group",
+            where=str(pairs),
+            why="whole groups are kept apart to measure retrieval, so none is left to train on",
+            hint="number the documents that the pairs come from, or leave `group` out",
+        )
     model = open_model(encoder, tokenizer, recipe.seed, [pair.anchor for pair in training])
     click.echo(f"{len(training)} pairs for training, {len(held_out)} for retrieval")
     before = measure_retrieval(model, held_out)

@@ -79,7 +79,8 @@ def split_pairs(pairs: Sequence[TextPair], held_out: int, seed: int = 42) -> tup
 def read_pairs(path: Path) -> list[TextPair]:
     """Pairs from JSON lines with the fields anchor/positive or text/paraphrase, and optionally group."""
     if not path.is_file():
-        raise ConfigError(f"pairs file {str(path)!r} does not exist", hint="give a .jsonl file with one pair per line")
+        state = "is no file" if path.exists() else "does not exist"
+        raise ConfigError(f"pairs file {str(path)!r} {state}", hint="give a .jsonl file with one pair per line")
     with path.open("rb") as file:  # as bytes: only a newline ends a line, whatever else a text contains
         return [
             _read_pair(line, f"{path}, line {number}", number)
@@ -98,6 +99,8 @@ def _read_pair(line: bytes, where: str, number: int) -> TextPair:
             group = row.get("group", number)
             if not isinstance(group, int):
                 raise ConfigError("the group of a pair is no whole number", where=where, why=f"it is {group!r}")
+            if not (row[anchor].strip() and row[positive].strip()):
+                raise ConfigError("a text of a pair is empty", where=where, hint="leave the pair out")
             return TextPair(row[anchor], row[positive], group)
     known = " or ".join(f"{anchor!r} and {positive!r}" for anchor, positive in FIELD_NAMES)
     raise ConfigError("a line of the pairs file has no pair of texts", where=where, why=f"it needs the fields {known}")
@@ -159,6 +162,8 @@ def train(
             torch.nn.utils.clip_grad_norm_(parameters, recipe.gradient_clip)
             optimizer.step()
             losses.append(loss.item())
+            if not math.isfinite(losses[-1]):
+                raise ConfigError(f"the loss is no number at step {step + 1}", hint="use a smaller --learning-rate")
             step += 1
             if step % max(1, steps // 50) == 0 or step == steps:
                 left = (time.monotonic() - began) / step * (steps - step)

@@ -43,6 +43,7 @@ MODEL_FILES = [
     "*.model",
 ]
 """All that an encoder is made of: what is taken from the hub, and what its fingerprint covers."""
+DIRECTORY_HINT = "hf:<directory with config.json, tokenizer and safetensors>, or hf:<owner/name> on the hub"
 UNUSED_WEIGHTS = "pooler"
 """A layer that mean pooling does not use, and that many encoders are shared without."""
 
@@ -167,9 +168,7 @@ def locate(argument: str) -> Path:
     if path.exists():
         return path
     if argument.startswith((".", "/", "~")) or argument.count("/") != 1:
-        raise ConfigError(
-            f"encoder directory {argument!r} does not exist", hint="hf:<directory with config.json and safetensors>"
-        )
+        raise ConfigError(f"encoder directory {argument!r} does not exist", hint=DIRECTORY_HINT)
     import_transformers()
     from huggingface_hub import snapshot_download
 
@@ -189,9 +188,9 @@ def _first_line(error: Exception) -> str:
 
 def _check_directory(directory: Path) -> None:
     if not directory.is_dir():
-        raise ConfigError(f"encoder {str(directory)!r} is not a directory")
+        raise ConfigError(f"encoder {str(directory)!r} is not a directory", hint=DIRECTORY_HINT)
     if not (directory / "config.json").is_file():
-        raise ConfigError(f"{str(directory)!r} holds no encoder", why="config.json is missing")
+        raise ConfigError(f"{str(directory)!r} holds no encoder", why="config.json is missing", hint=DIRECTORY_HINT)
     if not list(directory.glob("*.safetensors")):
         raise ConfigError(
             f"{str(directory)!r} holds no safetensors weights",

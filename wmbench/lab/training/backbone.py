@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from safetensors.torch import save_file
 from torch import Tensor
 
+from wmbench.errors import ConfigError
 from wmbench.lab.training.corpus import HELD_OUT_SEEDS, TRAIN_SEEDS, Example, examples
 from wmbench.lab.training.muon import Muon
 from wmbench.lab.training.objective import BLOCK_LENGTHS, Layout, build_batch, layout_odds, masked_loss
@@ -192,6 +193,12 @@ class BackboneTrainer:
         tensors = read_weights(path)
         with safe_open(path, framework="pt") as file:
             self.step = int((file.metadata() or {})["step"])
+        if self.step < self.recipe.start_step:
+            raise ConfigError(
+                f"the folder holds a run at step {self.step}, before the start step {self.recipe.start_step}",
+                where=str(self.folder),
+                hint="go on without --start-from and --start-step, or begin the new run in another folder",
+            )
         fill(self.model, {n[6:]: t for n, t in tensors.items() if n.startswith("model.")}, path)
         self.average = {n[8:]: t for n, t in tensors.items() if n.startswith("average.")}
         for name, optimizer in self.optimizers.items():
