@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -62,6 +63,22 @@ def test_a_border_that_matches_ends_the_search() -> None:
     search = Search(1.0, 2.0, 1.0, 0.1, evaluations=10)
     assert search.run(lambda x: x) == 1.0
     assert len(search.path) == 1
+
+
+@pytest.mark.parametrize(
+    ("match", "target", "tolerance", "told"),
+    [
+        ("tpr", 97.0, 0.01, "97% is 0.97"),
+        ("tpr", -0.1, 0.01, "97% is 0.97"),
+        ("tpr", 0.97, -0.01, "tolerance of at least 0"),
+        ("quality", math.nan, 0.03, "finite target"),
+        ("quality", 0.34, math.inf, "finite target"),
+    ],
+)
+def test_goals_out_of_reach_are_refused(match: Any, target: float, tolerance: float, told: str) -> None:
+    with pytest.raises(ConfigError) as refusal:
+        Goal(match, target, tolerance)
+    assert told in (refusal.value.hint or "")
 
 
 def test_rates_at_unknown_levels_are_refused() -> None:

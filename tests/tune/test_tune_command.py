@@ -124,6 +124,20 @@ def test_too_few_null_texts_show_before_anything_is_decoded(tmp_path: Path, caps
     assert not list(tmp_path.rglob("samples.jsonl"))
 
 
+def test_a_judge_that_cannot_judge_shows_before_anything_is_decoded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The embedded judge knows the language of the lab; tiny's words are none of it."""
+    code, _, err = tune(capsys, tmp_path, "--match", "quality")
+    assert (code, "knows the language of the lab only" in err, "--match tpr" in err) == (2, True, True), err
+    assert not list(tmp_path.rglob("samples.jsonl"))
+
+
+def test_a_scheme_without_a_number_cannot_be_tuned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = tune(capsys, tmp_path, "--scheme", "none")
+    assert (code, "nothing to tune" in err) == (2, True), err
+
+
 def test_attacks_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = tune(capsys, tmp_path, "--attack", "identity")
     assert code == 2

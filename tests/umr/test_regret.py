@@ -140,6 +140,21 @@ def test_empirical_verdicts_need_a_calibration(tiny_full_backbone: Backbone) -> 
     assert verdict(p_value="normal").method == "normal law of z"
 
 
+@pytest.mark.parametrize("prf", ["hmac", "official"])
+def test_a_text_without_a_pair_is_no_evidence(prf: Any) -> None:
+    codec = ToyCodec(61)
+    scheme = Umr(UmrConfig(prf=prf, message="1", p_value="normal"), SchemeContext(codec))
+    bitmap = scheme.bitmap(KEY)
+    hits = bitmap.hits(np.arange(3, 61)[:, None], np.arange(3, 61))
+    a, b, c = next((a, b, c) for a in range(58) for b in range(58) for c in range(58) if hits[a, b] and not hits[b, c])
+    hooks = hooks_of(scheme, codec=codec)
+    texts = ["", "w5", f"w{a + 3} w{b + 3} w{c + 3}"]  # the last one has a z of 0 by chance
+    verdicts = hooks.detect(hooks.score(hooks.features(texts, TextContext()), KEY, TextContext()), None, TextContext())
+    assert [verdict.score for verdict in verdicts] == [0.0, 0.0, 0.0]
+    assert [verdict.p_value for verdict in verdicts] == [1.0, 1.0, 0.5]
+    assert [verdict.details["p_normal"] for verdict in verdicts] == [1.0, 1.0, 0.5]
+
+
 def test_empty_votes_and_ties() -> None:
     assert recovered_bits(np.array([[0, 0], [2, 2], [3, 1], [0, 1]])) == [-1, -2, 0, 1]
 

@@ -19,6 +19,7 @@ from wmbench.bench.measure import FPR_TARGETS, target_name
 from wmbench.bench.pipeline import draw_nulls, execute, prepare_all
 from wmbench.bench.plan import RunPlan, resolve_runs
 from wmbench.bench.resolved import slug, spec_hash
+from wmbench.bench.stages.quality import judge_of
 from wmbench.bench.sweep import control_beside
 from wmbench.config import ALL, Choice, RunConfig
 from wmbench.disk import make_folder, pretty_json, write_atomic
@@ -30,6 +31,8 @@ Match = Literal["quality", "tpr"]
 _INNER: Final = 0.1
 """An interpolated value keeps this share of the bracket away from its ends, so that a bracket always shrinks."""
 _GIVE_RANGE: Final = "give the range: --range LOW HIGH"
+_NOT_MEASURED: Final = "the {} of a run cannot be measured"
+_NAME_JUDGE: Final = "name a judge of this language, --judge hf:..., or use --match tpr"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,13 @@ class Goal:
         if self.match == "tpr" and self.fpr not in FPR_TARGETS:
             known = ", ".join(f"{target:g}" for target in FPR_TARGETS)
             raise ConfigError(f"no rate is measured at an FPR of {self.fpr:g}", why=f"known: {known}")
+        if self.match == "tpr" and not 0 <= self.target <= 1:
+            raise ConfigError(f"a TPR of {self.target:g} cannot be reached", hint="a rate lies in 0 to 1: 97% is 0.97")
+        if not (math.isfinite(self.target) and 0 <= self.tolerance < math.inf):
+            raise ConfigError(
+                f"target {self.target:g}, tolerance {self.tolerance:g}: no value could ever be near enough",
+                hint="give a finite target and a tolerance of at least 0",
+            )
 
     def interval(self, metrics: Mapping[str, Any]) -> dict[str, Any]:
         """The measured value with its interval."""
@@ -53,9 +63,9 @@ class Goal:
         if found is None:
             why = (metrics.get("quality") or {}).get("why") if self.match == "quality" else None
             raise ConfigError(
-                f"the {self.match} of a run could not be measured",
+                _NOT_MEASURED.format(self.match),
                 why=why or "no text was kept, or the level is out of reach of so few null texts",
-                hint="name a judge with --judge" if self.match == "quality" else "use more --calibration-texts",
+                hint=_NAME_JUDGE if self.match == "quality" else "use more --calibration-texts",
             )
         return found
 
@@ -153,8 +163,10 @@ class Tuning:
         settings = self._plan(self.config).scheme.settings
         fields = type(settings).model_fields if settings is not None else {}
         numbers = [name for name in fields if _is_number(getattr(settings, name))]
+        scheme = self.config.schemes[0].name
+        if not numbers:
+            raise ConfigError(f"scheme {scheme!r} has no setting that is a number: there is nothing to tune")
         if self.parameter not in numbers:
-            scheme = self.config.schemes[0].name
             raise UnknownNameError(
                 f"number among the settings of {scheme}", self.parameter, numbers, hint="name it with --parameter"
             )
@@ -194,6 +206,8 @@ class Tuning:
         """A run at this value: the goal's figure, and the other one where it is there."""
         marked = self._plan(self._at(value))
         clean, run = prepare_all([control_beside(marked, self.host), marked], builder, **options)
+        if self.goal.match == "quality" and isinstance(why := judge_of(run), str):
+            raise ConfigError(_NOT_MEASURED.format("quality"), why=why, hint=_NAME_JUDGE)
         draw_nulls([run])
         cleaned, outcome = execute(clean), execute(run)
         if outcome.metrics is None:

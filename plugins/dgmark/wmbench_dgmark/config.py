@@ -53,5 +53,7 @@ class DgMarkConfig(PrfConfig):
     @model_validator(mode="after")
     def _has_a_law(self) -> DgMarkConfig:
         if self.p_value == "normal" and self.statistic != "global":
-            raise ValueError("only `statistic: global` has a normal law; the windowed score needs `p_value: empirical`")
+            raise ValueError(
+                f"`statistic: {self.statistic}` has no normal law: set `statistic: global`, or `p_value: empirical`"
+            )
         return self

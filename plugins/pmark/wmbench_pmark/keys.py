@@ -46,7 +46,9 @@ class PMarkKey:
     def of(cls, config: PMarkConfig, key: SecretKey | None, dimension: int) -> PMarkKey:
         if config.channels > dimension:
             raise ConfigError(
-                "pmark has more channels than the encoder has dimensions", why=f"{config.channels} > {dimension}"
+                "pmark has more channels than the encoder has dimensions",
+                why=f"{config.channels} > {dimension}, and pivots are orthogonal",
+                hint=f"set `channels` to {dimension} at most",
             )
         if config.prf == "official":
             return cls(config, official_pivots(dimension, config.channels, config.pivot_seed), None)

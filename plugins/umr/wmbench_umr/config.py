@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from wmbench.prf import Prf, PrfConfig
 
@@ -35,3 +35,13 @@ class UmrConfig(PrfConfig):
     p_value: Literal["empirical", "normal"] = Field(
         "empirical", description="empirical: rank among null texts. normal: the law of z for independent fair hits."
     )
+
+    @field_validator("message", mode="before")
+    @classmethod
+    def _bits_without_quotes(cls, value: object) -> object:
+        """YAML reads unquoted bits as a number; those that begin with a 0 as an octal one, so that they are lost."""
+        if not isinstance(value, int) or isinstance(value, bool):
+            return value
+        if value > 1 and set(str(value)) <= {"0", "1"}:
+            return str(value)
+        raise ValueError("put the bits in quotes, for instance `-S 'message=\"0101\"'`: without them they are a number")

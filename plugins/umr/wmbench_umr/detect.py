@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,14 @@ NO_VOTE, TIE = -1, -2
 SIGNS = {0: "0", 1: "1", NO_VOTE: "?", TIE: "-"}
 """How bits are written, as in the published scorer."""
 _VIEW, _MESSAGE = "z", "message"
+
+
+@dataclass(frozen=True, slots=True)
+class PairViews(Views):
+    """Views that remember how many pairs they are made of: z is 0 without a pair, and by chance."""
+
+    pairs: IntArray | None = None
+    """[n]"""
 
 
 def z_score(hits: Flags, chances: Floats | float) -> float:
@@ -79,12 +88,14 @@ class UmrDetector:
                 {_VIEW: self._runs(flags, chance), _MESSAGE: self._message(bitmap, ids, flags)}
                 for ids, flags, chance in zip(contexts, hits, chances, strict=True)
             )
-        return Views((_VIEW,), scores, evidence)
+        return PairViews((_VIEW,), scores, evidence, np.array([len(flags) for flags in hits], dtype=np.int64))
 
     @hookimpl
     def detect(self, views: Views, calibration: Calibration | None, context: TextContext) -> list[Verdict]:
         """Ranked by z. p as configured; the normal p and, with evidence, the message are among the details."""
         normal = np.maximum(ndtr(-views.scores[:, 0]), 1e-300)
+        if isinstance(views, PairViews) and views.pairs is not None:
+            normal[views.pairs == 0] = 1.0
         p_values, method = normal, "normal law of z"
         if self.config.p_value == "empirical":
             if calibration is None:
