@@ -47,9 +47,15 @@ PROPER = {
     "Friday",
     "Saturday",
     "Sunday",
+    "June",
     "Earth",
+    "Mars",
     "American",
+    "Arctic",
     "English",
+    "German",
+    "Edward",
+    "Pompeii",
 }
 
 Classes = dict[str, EquivalenceClass]
