@@ -297,4 +297,4 @@ def test_runs_are_shown_side_by_side(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert run_cli(["analyse", "side-by-side", *folders]) == 2  # equal ids are not enough
     assert "no prompt in common" in capsys.readouterr().err
     assert run_cli(["analyse", "side-by-side", str(tmp_path)]) == 2
-    assert "no run folder" in capsys.readouterr().err
+    assert "not a run folder" in capsys.readouterr().err

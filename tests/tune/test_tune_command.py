@@ -119,7 +119,7 @@ def test_both_borders_are_planned_before_one_is_measured(
 
 
 def test_too_few_null_texts_show_before_anything_is_decoded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = tune(capsys, tmp_path, "--nulls", "salad:60")
+    code, _, err = tune(capsys, tmp_path, "--match", "tpr", "--nulls", "salad:60")
     assert (code, "too few texts" in err) == (2, True), err
     assert not list(tmp_path.rglob("samples.jsonl"))
 
