@@ -65,10 +65,10 @@ def inverse_cdf(probabilities: Tensor, uniforms: Tensor) -> Tensor:
     return torch.searchsorted(cdf, target.contiguous(), right=True)
 
 
-def _weights(logits: Tensor, temperature: float) -> Tensor:
-    """Probabilities [n, V] up to a factor of each row, in float32: a draw needs no more."""
-    weights = logits - logits.amax(-1, keepdim=True)
-    return weights.div_(temperature).exp_()  # in place: memory is what a draw costs
+def weights(logits: Tensor, temperature: float, top_k: int | None = None, top_p: float | None = None) -> Tensor:
+    """What `tempered` says, but each row up to a factor of its own and in float32: a draw needs no more."""
+    shifted = logits - logits.amax(-1, keepdim=True)
+    return _filtered(shifted.div_(temperature).exp_(), top_k, top_p)  # in place: memory is what a draw costs
 
 
 def draw_tokens(
@@ -87,8 +87,8 @@ def draw_tokens(
         rows = max(1, _VALUES_AT_ONCE // logits.shape[-1]) if logits.device.type == "cpu" else max(1, len(logits))
         columns, parts = columns.double(), []
         for at in range(0, len(logits), rows):
-            weights = _filtered(_weights(logits[at : at + rows], temperature), top_k, top_p)
-            parts.append(inverse_cdf(weights, columns[at : at + rows]))
+            part = weights(logits[at : at + rows], temperature, top_k, top_p)
+            parts.append(inverse_cdf(part, columns[at : at + rows]))
         tokens = torch.cat(parts) if len(parts) > 1 else parts[0]
     return tokens.squeeze(-1) if single else tokens
 
