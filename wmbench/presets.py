@@ -14,7 +14,7 @@ _COMPARED: Final = ["none", "denmark", "dlm_kgw", "dgmark", "patternmark", "umr"
 _FOUND: Final[Settings] = {
     "dlm_kgw": {"delta": 4.5},
     "dgmark": {"candidate_top_k": 16, "statistic": "pairs"},
-    "patternmark": {"delta": 3.3},
+    "patternmark": {"delta": 3.6},
 }
 _LAB: Final[Settings] = {
     "schemes": [{"name": name, "params": _FOUND.get(name, {})} for name in _COMPARED],
