@@ -8,6 +8,17 @@ import numpy as np
 import numpy.typing as npt
 
 Words = npt.NDArray[np.uint64]
+Turn = tuple[Words, Words]
+
+
+def _turn(bits: int) -> Turn:
+    """The shifts of a rotation to the left. Arrays, because a ufunc takes longer over numbers."""
+    return np.array(bits, np.uint64), np.array(64 - bits, np.uint64)
+
+
+_QUARTERS: list[tuple[int, int, Turn]] = [(0, 1, _turn(13)), (2, 3, _turn(16)), (0, 3, _turn(21)), (2, 1, _turn(17))]
+"""Of a round: a lane, the lane that is added to it, and by how much that one is turned."""
+_HALF_TURN = _turn(32)
 
 
 class SipHash:
@@ -44,14 +55,15 @@ class SipHash:
             self._scratch = np.empty(shape, np.uint64)
 
     def _mix(self, rounds: int) -> None:
-        for target, lane, bits in ((0, 1, 13), (2, 3, 16), (0, 3, 21), (2, 1, 17)) * rounds:
-            self._lanes[target] += self._lanes[lane]
-            self._rotate(self._lanes[lane], bits)
-            self._lanes[lane] ^= self._lanes[target]
+        for target, lane, turn in _QUARTERS * rounds:
+            np.add(self._lanes[target], self._lanes[lane], self._lanes[target])
+            self._rotate(lane, turn)
+            np.bitwise_xor(self._lanes[lane], self._lanes[target], self._lanes[lane])
             if lane == 1:
-                self._rotate(self._lanes[target], 32)
+                self._rotate(target, _HALF_TURN)
 
-    def _rotate(self, lane: Words, bits: int) -> None:
-        np.right_shift(lane, np.uint64(64 - bits), out=self._scratch)
-        np.left_shift(lane, np.uint64(bits), out=lane)
-        np.bitwise_or(lane, self._scratch, out=lane)
+    def _rotate(self, lane: int, turn: Turn) -> None:
+        left, right = turn
+        np.right_shift(self._lanes[lane], right, self._scratch)
+        np.left_shift(self._lanes[lane], left, self._lanes[lane])
+        np.bitwise_or(self._lanes[lane], self._scratch, self._lanes[lane])
