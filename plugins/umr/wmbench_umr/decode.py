@@ -177,10 +177,10 @@ def _green(choice: IntArray, beside: Sequence[tuple[Flags, IntArray]], bitmap: B
 
     One bitmap query for both: a query costs the same for one pair as for a hundred.
     """
-    pairs = [np.broadcast_arrays(tokens[known, None], choice[known]) for known, tokens in beside]
-    ordered = [pairs[0], *((at_cell, right) for right, at_cell in pairs[1:])]
-    previous, current = (np.concatenate(part) for part in zip(*ordered, strict=True))
-    return np.split(bitmap.hits(previous, current), np.cumsum([len(part) for part, _ in ordered])[:-1])
+    at_cell = [choice[known] for known, _ in beside]
+    next_to = [np.repeat(tokens[known, None], choice.shape[1], axis=1) for known, tokens in beside]
+    previous, current = np.concatenate([next_to[0], *at_cell[1:]]), np.concatenate([at_cell[0], *next_to[1:]])
+    return np.split(bitmap.hits(previous, current), np.cumsum([len(part) for part in at_cell])[:-1])
 
 
 def _remember(known: Known, side: int, neighbour: int, token: int, hit: bool) -> None:
