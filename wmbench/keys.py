@@ -108,7 +108,9 @@ class SecretKey:
                 target.unlink(missing_ok=True)  # half a key is worse than none
                 raise
         except OSError as error:
-            why, hint = error.strerror, "name a new file in a folder that you can write to"
+            exists = isinstance(error, FileExistsError)
+            hint = "name another file" if exists else "name a file in a folder that you can write to"
+            why = "the file exists, and a key is never overwritten" if exists else error.strerror
             raise KeyFileError("the key cannot be saved", where=os.fspath(path), why=why, hint=hint) from error
 
     def derive(self, label: str) -> SecretKey:

@@ -228,7 +228,7 @@ def test_a_written_key_is_private_complete_and_never_overwritten(tmp_path: Path,
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.read_text() == CANARY.hex() + "\n"
     assert SecretKey.from_file(path) == key
-    with pytest.raises(KeyFileError, match="File exists"):
+    with pytest.raises(KeyFileError, match="never overwritten"):
         SecretKey.generate().write(path)
     assert SecretKey.from_file(str(path)) == key
 

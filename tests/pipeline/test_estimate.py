@@ -64,7 +64,7 @@ def test_what_is_finished_takes_no_time(tmp_path: Path) -> None:
     ]
 
 
-def test_a_dry_run_of_several_schemes_ends_in_a_total(
+def test_a_dry_run_ends_in_a_total(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WMBENCH_KEY", "5a" * 32)
@@ -75,13 +75,17 @@ def test_a_dry_run_of_several_schemes_ends_in_a_total(
     total = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("all 2 runs"))
     assert re.search(r"about .+ on this machine \(.+ decoding, .+ features; controls come on top\)", total)
     assert not (tmp_path / "runs").exists()
+    alone = command.copy()
+    del alone[3:5]  # --scheme none
+    assert run_cli(alone) == 0
+    assert "the run, what is left to do: about" in capsys.readouterr().out
 
     def absent(*_: object) -> float:
         raise ConfigError("the null texts are not there")
 
     monkeypatch.setattr(estimate, "_feature_minutes", absent)
     assert run_cli(command) == 0
-    assert "no total of all runs: the null texts are not there" in capsys.readouterr().err
+    assert "no estimate of the whole: the null texts are not there" in capsys.readouterr().err
 
 
 def test_what_is_known_already_is_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,3 +148,13 @@ def test_null_texts_whose_ids_look_like_retries_are_all_counted(strong: Path, we
         nulls = JsonlFile(folders[-1] / "verdicts" / "heldout-lab.jsonl")
         nulls.rewrite([{**record, "id": f"news~{n}"} for n, record in enumerate(nulls.read())])
     assert compare_runs(*folders)["cells"][0]["n_nulls"] == [1000, 1000]
+
+
+def test_other_keys_are_flagged(strong: Path, weak: Path, tmp_path: Path) -> None:
+    assert compare_runs(strong, weak)["flags"] == []
+    other = tmp_path / weak.name
+    shutil.copytree(weak, other)
+    metrics = json.loads((other / "metrics.json").read_text())
+    (other / "metrics.json").write_text(json.dumps({**metrics, "key_id": "ba9876543210"}))
+    (flag,) = compare_runs(strong, other)["flags"]
+    assert flag.startswith("the keys differ")

@@ -251,6 +251,9 @@ def _flags(a: MeasuredRun, b: MeasuredRun) -> list[str]:
         for name, what in (("backbone", "backbones"), ("dataset", "prompts"), ("alpha", "levels"))
         if a.metrics[name] != b.metrics[name]
     ]
+    keys = {run.metrics["key_id"] for run in (a, b)} - {None}
+    if len(keys) > 1:
+        flags.append("the keys differ, and a key moves all texts of a scheme alike: the difference may be the keys'")
     first, second = _settings(a), _settings(b)
     flags += [f"the {w} differ: {_different(first[w], second[w])}" for w in first if first[w] != second[w]]
     if a.metrics["calibration"]["nulls"] != b.metrics["calibration"]["nulls"]:

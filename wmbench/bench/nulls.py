@@ -184,7 +184,10 @@ class NullLibrary:
 
         def compute() -> Iterator[Features]:
             self._note(f"computing features of {len(texts):,} null texts ({spec.label}, {texts.name})")
-            return detector.features(texts.texts)
+            with watched(self._progress, f"features, null texts {spec.label}", len(texts)) as advance:
+                for part in detector.features(texts.texts):
+                    yield part
+                    advance(len(part))
 
         return kept_packed(folder, texts.name, made_of, compute)
 

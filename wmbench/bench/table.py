@@ -100,7 +100,10 @@ def _controls(metrics: Metrics, layout: _Layout) -> Iterable[list[str]]:
 
 
 def _footnotes(results: Sequence[Metrics]) -> Iterable[str]:
-    yield "Rates with 95% intervals. threshold: placed on the held-out null texts; split: p <= FPR by the calibration."
+    yield (
+        "Rates with 95% intervals, for this key. threshold: placed on the held-out null texts; "
+        "split: p <= FPR by the calibration."
+    )
     if any(0 < cell["n"] < FEWEST_TEXTS for metrics in results for cell in metrics["cells"]):
         yield FEW_TEXTS
     notes: dict[tuple[str, str], list[str]] = {}

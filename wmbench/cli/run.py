@@ -143,13 +143,13 @@ def _print_plans(
         extra = [("folder", str(prepared.store.folder)), ("cost", str(cost))]
         extra += [("cost of attacks", attack_sentence(attacked))] if prepared.plan.attacks else []
         print_plan(prepared.plan, *extra)
-    if len(runs) > 1:
+    if runs:
         try:
             total, *details = total_minutes(runs, runs[0].plan.config.workers, costs, attacks)
         except WmbenchError as error:  # null texts that are not there, for instance: the run itself would end here
-            note(f"warning: no total of all runs: {error}")
+            note(f"warning: no estimate of the whole: {error}")
             return
-        click.echo(f"all {len(runs)} runs, what is left of them: {total}")
+        click.echo(f"{f'all {len(runs)} runs' if len(runs) > 1 else 'the run'}, what is left to do: {total}")
         for line in details:
             click.echo(f"  {line}")
 

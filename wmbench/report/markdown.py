@@ -26,7 +26,7 @@ def _lines(document: Document) -> Iterator[str]:
     for line in [*document.notices, *document.warnings]:
         yield f"> {escaped(line)}"
         yield ">"
-    yield "> TPR at 1% FPR in percent, threshold on the held-out null texts, 95% intervals. Bold: the best of a row."
+    yield "> TPR at 1% FPR in percent, threshold on held-out null texts, 95% intervals for this key. Bold: best of row."
     for group in document.groups:
         runs = [run for run in document.measured if run.group == group]
         yield from ("", f"## {escaped(group)}", "")
