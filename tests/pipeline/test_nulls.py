@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from collections import Counter
 from pathlib import Path
@@ -19,6 +20,7 @@ from wmbench.bench.pipeline import execute_all
 from wmbench.bench.published import c4_nulls
 from wmbench.bench.split import CALIBRATION_SHARE, side_of
 from wmbench.errors import ConfigError
+from wmbench.observers import ProgressObserver
 from wmbench.types import Features, NullText
 
 
@@ -193,3 +195,14 @@ def test_a_cache_that_was_cut_off_is_made_again(tmp_path: Path, file: str, left:
         del found  # nothing may be mapped while its file is cut
         with (tmp_path / file).open("r+b") as opened:
             opened.truncate(left)
+
+
+def test_features_show_how_far_they_are(tmp_path: Path) -> None:
+    (run,) = prepared(tmp_path, calibration_texts=600)
+    (spec,), log = run.nulls, io.StringIO()
+    assert run.detector is not None
+    library = NullLibrary(tmp_path / "nulls", builder(), progress=ProgressObserver(log, line_seconds=0))
+    library.features(spec, library.texts(spec)["calibration"], run.detector)
+    counts = [line.split()[4] for line in log.getvalue().splitlines()]  # "features, null texts salad: 256/600 ..."
+    assert counts[-1] == "600/600"
+    assert len(counts) > 2  # not only at the end
